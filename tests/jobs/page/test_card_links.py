@@ -185,6 +185,18 @@ def test_the_cards_of_all_models_are_sorted_by_their_disagreement():
     assert links == {rater_anchor(DIMS, "models"): (2, 1, 4)}
 
 
+def test_a_pair_and_a_subgroup_have_their_cards_also_without_a_question():
+    def place(name, **dims):
+        return cards_of(Metric(name=name, definition="d", value=0.1, n=3, reason="none", dims=dims))
+
+    assert place("kappa", rater_a="a", rater_b="b") == pair_anchor("b", "a")
+    assert place("group_mean_score", attribute="region", part="East") == part_anchor("region", "East")
+    assert place("group_mean_score", group="a") == place("kappa", rater_a="a") == ""
+    anchors = [part_anchor("region", "East"), part_anchor("country", "East"), part_anchor("region", "West")]
+    anchors += [rater_anchor({"rubric": rubric, "question": question}, "m") for rubric in "rs" for question in "qp"]
+    assert len(set(anchors)) == 7
+
+
 def test_of_many_cards_the_first_are_listed_and_the_others_counted():
     cards = [card(rating("m", "1"), region="East") for _ in range(MAX_LINKS + 2)]
     metrics = [metric("group_mean_score", group="m"), metric("alpha", attribute="region", part="East")]

@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,7 +63,11 @@ def test_of_several_conditions_the_chosen_one_counts():
         .get("refusal_rate", {"condition": "", "model": "m"})
         .value
     )
-    assert "paper.condition" in str(MetricIndex(metrics).get("share", {"question": "a"}).reason)
+    several = "the ratings have several conditions; set paper.condition to one of '', 'article'"
+    assert MetricIndex(metrics[::-1]).get("share", {"question": "a"}, reason="other").reason == several
+    absent = MetricIndex(metrics, condition="").get("share", {"question": "b", "group": "m"})
+    assert absent.reason == "this report has no share of group m, question b"
+    assert MetricIndex(metrics, condition="").get("share", {"question": "b"}, reason="other").reason == "other"
     index = MetricIndex([*metrics, refusals], condition="article")
     assert index.conditions == {"", "article"}
     assert [index.under(name).get("share", {"question": "a"}).value for name in ("", "article", "x")] == [
@@ -203,3 +208,25 @@ def test_settings_are_checked_before_tables_are_read():
         registry.check(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a"], {"r": ["x"]})}))
     with pytest.raises(InputError, match="1 numbers for 2 columns"):
         registry.check(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a", "b"], {"r": [1]})}))
+
+
+def test_parts_of_a_paper_have_different_names_and_their_absence_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(registry.ARRANGEMENTS, "mine", "mine.arrangement")
+
+    def arranged(parts: list[PaperTable], name: str | None = "mine", **rubrics: str) -> list[str]:
+        modules = {"mine.arrangement": SimpleNamespace(arrange=lambda study: iter(parts))}
+        monkeypatch.setattr(registry.importlib, "import_module", modules.__getitem__)
+        study: Any = SimpleNamespace(settings=PaperSettings(name=name, rubrics=rubrics))
+        return [part.name for part in registry.arrange(study)]
+
+    assert arranged([table("b"), table("a")]) == ["b", "a"]
+    with pytest.raises(ValueError, match=r"^mine: two tables or figures have the same name$"):
+        arranged([table("a"), table("b"), table("a")])
+    assert arranged([table("a")], None) == []
+    assert capsys.readouterr().out == ""
+    assert arranged([], images="labels", responses="quality") == arranged([]) == []
+    of_two, of_none = capsys.readouterr().out.splitlines()
+    start = "paper=mine: no table or figure applies; they need ratings with the rubrics "
+    assert (of_two, of_none) == (f"{start}labels, quality", f"{start}of the paper")

@@ -253,6 +253,14 @@ def test_links_of_a_second_page_have_the_place_of_each_picture(site: Served, mon
     monkeypatch.setattr(queries, "PICTURES_PER_PAGE", 3)
     places = {page: re.findall(r"pictures/\w+\?[^\"]*at=(\d+)", site.page(page)) for page in ("", "?page=2")}
     assert places == {"": ["0", "1", "2"], "?page=2": ["3"]}
+    pagers = {
+        page: re.findall(r'<a rel="(\w+)" data-key="." href="([^"]*)">|<span>page (.*?)</span>', site.page(page))
+        for page in ("", "?page=2", "?q=gold")
+    }
+    assert pagers == {
+        "": [("", "", "1 of 2"), ("next", "?page=2", "")], "?page=2": [("prev", "?page=1", ""), ("", "", "2 of 2")],
+        "?q=gold": [],
+    }  # fmt: skip
 
 
 def test_an_attribute_is_a_filter_of_pictures_and_ratings(tmp_path: Path) -> None:
