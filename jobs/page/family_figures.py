@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from actors.quantities import quantity
 from jobs.metrics.metric import Metric
 from jobs.page.anchors import anchor
 from jobs.page.card_links import cards_of
@@ -243,4 +244,5 @@ def _notes(plots: Sequence[tuple[str, Intervals, int]]) -> Iterator[str]:
     if len(plots) > MAX_PLOTS:
         yield f"{MAX_PLOTS} of {len(plots):,} plots; the others are in the tables."
     if left := sum(more for _, _, more in plots[:MAX_PLOTS]):
-        yield f"{left:,} values are only in the tables: a plot has at most {MAX_ROWS} rows and {MAX_SERIES} colours."
+        values = f"{quantity(left, 'value')} {'is' if left == 1 else 'are'}"
+        yield f"{values} only in the tables: a plot has at most {MAX_ROWS} rows and {MAX_SERIES} colours."

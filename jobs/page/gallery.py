@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.quantities import quantity
 from actors.status import Status
 from jobs.analysis.report_tables import ReportTables
 from jobs.analysis.standings import Standings
@@ -297,7 +298,7 @@ def _shortened(texts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the first (role, text) pairs, with long texts cut; a single text needs no role."""
     first = [(role if len(texts) > 1 else "", _cut(text, TEXT_LENGTH)) for role, text in texts[:TEXTS_PER_CARD]]
     more = len(texts) - len(first)
-    return [*first, ("", f"and {more:,} more texts")] if more else first
+    return [*first, ("", f"and {quantity(more, 'more text')}")] if more else first
 
 
 def _cut(text: str, length: int) -> str:

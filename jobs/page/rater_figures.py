@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from actors.quantities import quantity
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
@@ -71,7 +72,7 @@ def agreement_map(
         mean = {pair: sum(pair_kappas) / len(pair_kappas) for pair, pair_kappas in values.items()}
         maps.insert(0, (f"Mean of {len(maps)} questions", mean))
     if len(maps) > MAX_MAPS + 1:
-        notes.append(f"The maps of {len(maps) - MAX_MAPS - 1:,} other questions are not drawn.")
+        notes.append(f"Maps of {quantity(len(maps) - MAX_MAPS - 1, 'other question')} are not drawn.")
     if len(raters) > MAX_RATERS:
         notes.append(f"{MAX_RATERS} of {len(raters):,} raters.")
     yield PageFigure(

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, SourceConfig, required_path
 from jobs.sources.source_plan import SourcePlan
@@ -31,7 +32,7 @@ def plan(cfg: FetchConfig) -> SourcePlan:
     return SourcePlan(
         units=units,
         identity={"path": path, "bytes_column": source.bytes_column, "key_column": source.key_column},
-        note=f"{len({unit.inputs[0].uri for unit in units}):,} files",
+        note=quantity(len({unit.inputs[0].uri for unit in units}), "file"),
         streamed=False,
         fetch=partial(_fetch, cfg, path),
     )

@@ -9,6 +9,7 @@ from jobs.page.card_orders import (
     card_orders,
     disagreement,
     question_anchor,
+    score_ranges,
 )
 from jobs.page.model import CardMark, GalleryPicture, MarkedSpan, PictureRating, Wording
 
@@ -34,6 +35,7 @@ def test_disagreement_is_the_mean_over_questions_of_pairs():
     apart = [rating("a", "1", target="Mali"), rating("b", "3", target="Peru")]
     assert disagreement(apart, {KEY: 4}) is None
     assert disagreement([rating("a", "1"), rating("b", "1", status="refused")], {KEY: 4}) is None
+    assert disagreement([rating("a", "1"), rating("b", "1"), rating("c", "2")], {}) == pytest.approx(2 / 3)
 
 
 def test_answers_with_one_code_are_equal_whatever_their_label():
@@ -44,6 +46,19 @@ def test_answers_with_one_code_are_equal_whatever_their_label():
     without_code = [PictureRating(rater, "q", label, rubric="r") for rater, label in (("a", "x"), ("b", "y"))]
     assert disagreement([one, without_code[0]], {}) == 0
     assert disagreement(without_code, {}) == disagreement([one, without_code[1]], {}) == 1
+
+
+def test_the_range_of_a_question_is_that_of_its_scores_on_all_cards():
+    cards = [[rating("a", "2"), rating("b", "5"), rating("c", "9", score=False)], [rating("a", "1")],
+             [rating(rater, "3", question="p") for rater in "ab"]]  # fmt: skip
+    assert score_ranges(cards) == {KEY: 4}
+
+
+def test_answers_of_the_index_have_their_label_or_their_code():
+    words = {KEY: Wording("Question", labels={"2": "two", "1": ""})}
+    answers = [rating(value, value, score=False) for value in ("10", "9", "1", "2", "x")]
+    (question,) = answer_index([card(*answers)], words)
+    assert [answer.label for answer in question.answers] == ["two", "1", "9", "10", "x"]
 
 
 def test_places_of_different_questions_and_answers_differ():

@@ -120,3 +120,9 @@ def test_prompts_are_about_the_questions_of_models_with_all_that_is_known_of_the
         (gallery.PROMPT_LENGTH + 1, gallery.END_LENGTH + 1), (gallery.PROMPT_LENGTH, gallery.END_LENGTH)
     ]  # fmt: skip
     assert [sent.shared[-1] for sent in of_card.prompts] == ["…", "s"]
+
+
+def test_texts_past_the_limit_are_counted() -> None:
+    texts = [("note", str(n)) for n in range(gallery.TEXTS_PER_CARD + 2)]
+    ends = [gallery._shortened(texts[:count])[-1] for count in range(gallery.TEXTS_PER_CARD, len(texts) + 1)]
+    assert ends == [("note", "5"), ("", "and 1 more text"), ("", "and 2 more texts")]

@@ -60,6 +60,8 @@ def test_rows_and_plots_past_the_limits_are_counted() -> None:
     many = [metric("group_mean_score", group=f"m{number:02}") for number in range(MAX_ROWS + 2)]
     (figure,) = figures(many)
     assert figure.notes == ("2 values are only in the tables: a plot has at most 24 rows and 3 colours.",)
+    (figure,) = figures(many[1:])
+    assert figure.notes == ("1 value is only in the tables: a plot has at most 24 rows and 3 colours.",)
     questions = [metric("group_mean_score", group=f"m{rater}", question=f"q{number}")
                  for number in range(MAX_PLOTS + 1) for rater in range(4)]  # fmt: skip
     (figure,) = figures(questions)

@@ -119,8 +119,9 @@ def test_the_maps_of_questions_past_the_limit_are_counted(panels: list[tuple[Any
     assert of_questions(1) == (["q0"], [])
     headings, notes = of_questions(MAX_MAPS)
     assert (headings[:2], len(headings), notes) == (["Mean of 8 questions", "q0"], MAX_MAPS + 1, [])
-    headings, notes = of_questions(MAX_MAPS + 2)
-    assert (len(headings), notes) == (MAX_MAPS + 1, ["The maps of 2 other questions are not drawn."])
+    for more, words in ((1, "1 other question"), (2, "2 other questions")):
+        headings, notes = of_questions(MAX_MAPS + more)
+        assert (len(headings), notes) == (MAX_MAPS + 1, [f"Maps of {words} are not drawn."])
 
 
 def test_colours_of_scores_go_from_the_lowest_to_the_highest(panels: list[tuple[Any, dict[str, str]]]) -> None:

@@ -67,7 +67,7 @@ def test_the_plan_counts_files_and_depends_on_what_is_read(parquet: Path) -> Non
     cfg = fetch_config("parquet", str(parquet))
     cfg.source.key_column = "key"
     plan = shards.plan(cfg)
-    assert (len(plan.units), plan.note, plan.streamed) == (3, "1 files", False)
+    assert (len(plan.units), plan.note, plan.streamed) == (3, "1 file", False)
     assert plan.identity == {"path": str(parquet), "bytes_column": None, "key_column": "key"}
     with pytest.raises(InputError, match=r"input=R: source=parquet reads all pictures"):
         shards.plan(fetch_config("parquet", str(parquet), input="R"))

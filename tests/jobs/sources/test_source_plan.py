@@ -92,6 +92,22 @@ def test_units_are_pieces_of_the_input(world: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_plan_says_what_the_source_has(world: Path) -> None:
+    def plan(source: str, *keys: str) -> tuple[str, bool, bool]:
+        of_source = planned(source, world, *keys)
+        return of_source.note, of_source.streamed, of_source.records is not None
+
+    pictures, records = "source.path=W/pictures", "input=W/records"
+    assert plan("folder", pictures) == ("2 files in the folder", True, False)
+    assert plan("folder", pictures, records) == ("2 files in the folder", True, True)
+    assert plan("folder", "source.path=W/other", records, "plan=true") == (
+        "1 file in the folder, which has 1 of the 2 records' pictures", True, True
+    )  # fmt: skip
+    note, *rest = plan("wit_base", "source.path=W/rows.parquet", records)
+    assert (note.partition(";")[0], rest) == ("1 file of wit_base", [True, True])
+    assert plan("urls", records, "source.contact=ada@uni-somewhere.edu")[1:] == (False, True)
+
+
 def test_workers_get_the_keys_and_the_run_its_total(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: dict[str, Any] = {}
 
