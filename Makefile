@@ -1,11 +1,11 @@
 # Each target sets up what it needs. PYTHON=python3.12 picks another interpreter for a new environment;
-# ARGS='-k mine' is handed on to the command of demo, test, torture, bench and gpu.
+# ARGS='-k mine' is handed on to the command of demo, test, long, fast, torture, bench and gpu.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test fast style lint check torture soak bench gpu vllm clean FORCE
+.PHONY: help demo test long fast style lint check torture soak bench gpu vllm clean FORCE
 
 PYTHON ?= python3
 ARGS ?=
@@ -45,11 +45,14 @@ help: ## this list
 demo: $(STAMP) ## the full pipeline on a generated corpus
 	$(PY) -m jobs.demo $(ARGS)
 
-test: style ## ruff, the contracts of imports, the tests, mypy among them, and the smallest benchmark
-	$(PY) -m pytest -m 'not torture' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: style ## ruff, the contracts of imports, the tests but for long ones, mypy among them, and the smallest benchmark
+	$(PY) -m pytest -m 'not torture and not long' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 	$(PY) -m tests.benchmarks mine smoke
 
-fast: $(STAMP) ## the tests without Ray, whole commands, models and browsers
+long: $(STAMP) ## the long tests: whole studies, clusters of several nodes, kills, the models of the demo
+	$(PY) -m pytest -m 'long and not torture' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+fast: $(STAMP) ## the tests without Ray, servers, whole commands, models and browsers
 	$(PY) -m pytest -m 'not torture and not slow' -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: style ## ruff, the contracts of imports, and mypy

@@ -30,21 +30,23 @@ settings.load_profile("remine")
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Folders and files of tests/ that `make fast` leaves out, besides all tests with Ray: tests of whole commands, of
-# models, servers, browsers and processes, of the site, random inputs, and those that resample for seconds.
+# Folders and files of tests/ that `make fast` leaves out, besides all tests with Ray or the S3 server: tests of whole
+# commands, of models, servers, browsers and processes, of pages, random inputs, and those that resample for seconds.
 SLOW = tuple(
     """
-    actors/encoders actors/fetching/test_decoders actors/local_models actors/test_devices actors/test_embedder
-    actors/test_folder_fetcher actors/test_generator actors/test_hostile_pipelines actors/test_judge
-    actors/test_model_files actors/test_onednn actors/test_picture_reader actors/test_pinned_weights
-    actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_uploads
-    actors/test_url_fetcher actors/test_zero_shot_rater actors/vlm/test_attacks actors/vlm/test_decode_graph
-    actors/vlm/test_engines actors/vlm/test_families actors/vlm/test_fused actors/vlm/test_generation
-    actors/vlm/test_loading actors/vlm/test_loglik actors/vlm/test_packed actors/vlm/test_picture_size
-    actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_system_turn actors/vlm/test_token_trees
-    actors/vlm/test_vllm jobs/annotation/test_century_annotations jobs/corpora/test_delimited
+    actors/encoders actors/fetching/test_decoders actors/local_models actors/rubrics/test_prompts
+    actors/test_devices actors/test_embedder actors/test_folder_fetcher actors/test_generator
+    actors/test_hostile_pipelines actors/test_judge actors/test_model_files actors/test_onednn
+    actors/test_picture_reader actors/test_pinned_weights actors/test_reasoning_judge actors/test_searcher
+    actors/test_two_pictures actors/test_uploads actors/test_url_fetcher actors/test_zero_shot_rater
+    actors/vlm/test_attacks actors/vlm/test_decode_graph actors/vlm/test_engines actors/vlm/test_families
+    actors/vlm/test_fused actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loglik
+    actors/vlm/test_packed actors/vlm/test_picture_size actors/vlm/test_real_configs actors/vlm/test_scoring
+    actors/vlm/test_system_turn actors/vlm/test_token_trees actors/vlm/test_vllm
+    jobs/annotation/test_century_annotations jobs/corpora/test_delimited jobs/corpora/test_embeddings
     jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser
-    jobs/papers/test_ jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/cluster/test_ray_processes
+    jobs/page/test_card_links jobs/page/test_page_figures jobs/page/test_render jobs/papers/test_
+    jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/cluster/test_ray_processes
     jobs/runtime/cluster/test_spot_machines jobs/runtime/command_line/test_cli
     jobs/runtime/command_line/test_help_text jobs/runtime/command_line/test_refusals
     jobs/runtime/configuration/test_config jobs/runtime/pipeline/test_pipelines jobs/runtime/planning/test_plans
@@ -74,6 +76,11 @@ def uses_ray(item: pytest.Item) -> bool:
     return "ray_session" in getattr(item, "fixturenames", ())
 
 
+def uses_s3(item: pytest.Item) -> bool:
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return "s3" in getattr(item, "fixturenames", ()) or any(value == "s3" for value in parameters)
+
+
 def is_slow_file(path: Path) -> bool:
     """Return whether `make fast` leaves out the file or folder `path` as a whole."""
     return path.is_relative_to(ROOT / "tests") and path.relative_to(ROOT / "tests").as_posix().startswith(SLOW)
@@ -82,7 +89,8 @@ def is_slow_file(path: Path) -> bool:
 def is_slow(item: pytest.Item) -> bool:
     """Return whether `item` runs jobs, builds a model, or starts its own servers, browsers or commands."""
     runs_stages = uses_ray(item) or "in_process" in getattr(item, "fixturenames", ())
-    return runs_stages or is_slow_file(item.path)
+    is_long = item.get_closest_marker("long") is not None
+    return runs_stages or uses_s3(item) or is_long or is_slow_file(item.path)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -32,6 +32,7 @@ def test_the_site_has_all_pages_and_no_broken_link(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.ipynb"))
 
 
+@pytest.mark.long
 def test_the_first_study_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     notebook = nbformat.read(NOTEBOOK, as_version=4)

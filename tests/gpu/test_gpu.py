@@ -36,6 +36,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.long
 def test_all_checks_pass_on_a_cpu(result: dict[str, Any]) -> None:
     by_key = {name: check.get("ok", check.get("skipped")) for name, check in result["checks"].items()}
     assert by_key.pop("two_devices") == "fewer than two GPUs"
@@ -44,6 +45,7 @@ def test_all_checks_pass_on_a_cpu(result: dict[str, Any]) -> None:
     assert by_key == dict.fromkeys(names, True)
 
 
+@pytest.mark.long
 def test_every_measurement_has_figures(result: dict[str, Any]) -> None:
     figures = result["measurements"]
     assert {name.split()[0] for name in figures} == {"embed", "judge", "generate", "search"}
@@ -113,6 +115,7 @@ def test_results_are_saved_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None
     assert saved == [["search"], ["search", "two_devices"]]
 
 
+@pytest.mark.long
 def test_the_page_shows_the_figures(result: dict[str, Any], tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     page.write_text(document.PAGE.read_text(encoding="utf-8"), encoding="utf-8")

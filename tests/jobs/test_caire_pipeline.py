@@ -15,6 +15,8 @@ from jobs.store.files import locations
 from tests import secrets_found
 from tests.factories import copy_folder, rows_of, write_csv
 
+pytestmark = pytest.mark.long
+
 K = 3
 ENCODER = "siglip-i18n-base"
 NODES = [  # node, lemmas, title, pictures

@@ -25,7 +25,7 @@ from jobs.runtime.command_line import cli
 from tests import scripted_model
 from tests.factories import picture, rating, rows_of, write_csv, write_file, write_table
 
-pytestmark = pytest.mark.usefixtures("without_plots")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("without_plots")]
 
 
 class Query(NamedTuple):

@@ -21,6 +21,8 @@ from tests import scripted_model, secrets_found
 from tests.factories import metric_values, rows_of, write_csv, write_pictures
 from tests.wikidata import CLASSES, compress, dump, item
 
+pytestmark = pytest.mark.long
+
 CONF = Path(__file__).parents[2] / "conf"
 EAST, WEST = "G", "S"  # the codes of Eastern Asia and Western Europe
 PICTURES = {  # colour: title, marker, the judge's probabilities of scores, sub-region

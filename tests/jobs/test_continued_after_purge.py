@@ -25,6 +25,7 @@ def written(root: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in root.glob("*/*.parquet")}
 
 
+@pytest.mark.long
 def test_embed_and_judge(ray_session: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "R"
     pictures = [{**picture(number), "bytes": photo(number), "format": "PNG"} for number in range(ROWS + 4)]

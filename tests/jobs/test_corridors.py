@@ -191,6 +191,7 @@ def check_log(printed: str) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("ray_session")
 def test_from_a_file_to_the_report(tmp_path: Path, s3: str) -> None:

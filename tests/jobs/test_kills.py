@@ -26,7 +26,7 @@ from tests.jobs.running_job import Running
 from tests.jobs.runtime.cluster.ray_clusters import environment, running_cluster
 from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
 
-pytestmark = pytest.mark.timeout(6 * 3600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * 3600)]
 KILLS = int(os.environ.get("REMINE_KILLS", "50"))
 ON_RAY = ("mine", "fetch", "embed", "retrieve", "zero_shot", "judge", "generate")
 FURTHER = (
@@ -41,7 +41,7 @@ FURTHER = (
     "mark_spans",
     "link",
 )
-FEW = ("pairs", "tric_rank")  # small jobs that `make test` kills too
+FEW = ("pairs", "tric_rank")  # small jobs that `make long` kills too
 ELSEWHERE = {  # jobs with `out=` that no drill of this module kills
     "demo": "runs the others",
     "run": "runs the others",

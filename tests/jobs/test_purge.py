@@ -53,6 +53,7 @@ def run(tmp_path: Path) -> Path:
     return Path(write_run(str(tmp_path / "R")))
 
 
+@pytest.mark.parametrize("anywhere", ["local", pytest.param("s3", marks=pytest.mark.long)], indirect=True)
 def test_a_picture_leaves_every_table_task_and_page(
     anywhere: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,7 +65,7 @@ def interrupt_midway(arguments: list[str], out: Path, *, done: int, log: Path) -
     assert written(out) < FILES
 
 
-@pytest.mark.torture  # one kill of each kind in `make test`: test_kills
+@pytest.mark.torture  # one kill of each kind in `make long`: test_kills
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_mine_killed_then_finished(tmp_path: Path, interrupted: bool) -> None:
     corpus = tmp_path / "corpus"

@@ -77,6 +77,7 @@ def answers_of_people(folder: Path, out: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("in_process", "without_plots")
 def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:

@@ -10,7 +10,7 @@ from jobs.runtime.command_line import cli
 from tests.factories import rows_of
 
 pytest.importorskip("diffusers", reason="needs the extra diffusion")
-pytestmark = [pytest.mark.usefixtures("in_process", "without_plots"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("in_process", "without_plots"), pytest.mark.timeout(900)]
 DRAWN = ["sd3-medium", "sdxl-base"]
 
 

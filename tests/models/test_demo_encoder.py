@@ -19,6 +19,8 @@ from jobs.testbed.little_world import captions, drawing, entities
 from jobs.testbed.little_world.scenes import distinct_scenes, random_scene
 from tests.models.pool import HELD_OUT, SEEN
 
+pytestmark = pytest.mark.long
+
 MODEL = "transformers:local:demo-encoder"
 SCENES = distinct_scenes(100, seed=HELD_OUT)
 PICTURES = [drawing.paint(one, seed=HELD_OUT) for one in SCENES]

@@ -22,6 +22,8 @@ from tests.models.judge import Answered, Judge
 from tests.models.pool import HELD_OUT
 from tests.models.tasks import Lesson
 
+pytestmark = pytest.mark.long
+
 SCENES = distinct_scenes(40, seed=HELD_OUT)
 SEEN = [question.name for question in tasks.rubric("little_world").questions]
 LABELS = [question.name for question in tasks.rubric("century_labels").questions]

@@ -23,7 +23,7 @@ from tests.factories import rows_of, write_csv
 from tests.models.paper_tables import assert_tables, read_tables
 from tests.models.tasks import rubric
 
-pytestmark = [pytest.mark.usefixtures("in_process", "without_plots"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("in_process", "without_plots"), pytest.mark.timeout(900)]
 
 JUDGE = "local:demo-judge"
 SCENES = distinct_scenes(16, seed=studies.SEED)

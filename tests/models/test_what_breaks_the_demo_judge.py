@@ -25,6 +25,8 @@ from tests.models import tasks
 from tests.models.judge import Judge
 from tests.models.pool import HELD_OUT
 
+pytestmark = pytest.mark.long
+
 SCENES = distinct_scenes(24, seed=HELD_OUT)
 LEAST = 0.9  # of the answers to each question; chance: 0.08 to 0.5
 

@@ -146,6 +146,7 @@ def encoded_patches(model: Any) -> Any:
         return model.model.visual(pixels, grid_thw=torch.tensor([[1, 4, 4]] * 2)).pooler_output
 
 
+@pytest.mark.long
 def test_fused_rotations_compute_the_same() -> None:
     """By Triton's interpreter, which has to be chosen before it is imported: one process for all models."""
     pytest.importorskip("triton", reason="liger-kernel needs Triton, which torch brings on Linux")

@@ -42,6 +42,7 @@ def test_an_actor_that_cannot_be_built_says_why(tmp_path: Path) -> None:
     assert not units_there(tmp_path / "out")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("actors", [pytest.param(1, id="warm"), pytest.param(2, id="pool", marks=pytest.mark.torture)])
 def test_poisoned_rows_are_errors_and_the_rest_of_their_unit_is_kept(tmp_path: Path, actors: int) -> None:
     run = opened(str(tmp_path / "out"), [4, 2, 16])
@@ -62,6 +63,7 @@ def test_poisoned_rows_are_errors_and_the_rest_of_their_unit_is_kept(tmp_path: P
     assert [row["status"] for row in written].count("ok") == 16 - len(POISON)
 
 
+@pytest.mark.long
 def test_poisoned_units_are_left_out_and_named(tmp_path: Path) -> None:
     run = opened(str(tmp_path / "out"), [0] * 5)
     faults = {"u001": "raise", "u002": "exit", "u003": "hang"}

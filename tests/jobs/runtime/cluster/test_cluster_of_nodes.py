@@ -34,7 +34,7 @@ steps:
     set: {input: "${out}/matches", out: "${out}/records"}
 """
 PARTS = 8  # units of the table of pictures, of two rows each
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

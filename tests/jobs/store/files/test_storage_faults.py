@@ -176,6 +176,7 @@ def rows(out: str) -> pa.Table:
     return pa.concat_tables(table.batches()).sort_by([("record_id", "ascending")])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(2, 22))])
 def test_jobs_under_random_faults_write_the_rows_of_undisturbed_ones(
     proxy: FaultProxy, out: str, tmp_path: Path, seed: int
