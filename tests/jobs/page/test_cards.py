@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from jobs.html.thumbnails import Thumbnail
 from jobs.judging.sent_prompts import SentPrompt
 from jobs.page import gallery
 from jobs.page.gallery import ANSWERS_PER_CARD, RATINGS_PER_CARD
-from jobs.page.model import PictureRating, Wording
+from jobs.page.model import GalleryPicture, PictureRating, Wording
 from tests.factories import image_row, rating
 
 
@@ -45,6 +46,25 @@ def test_facts_are_attributes_by_name_and_then_what_is_known_of_the_picture() ->
     assert card.facts == [("a", "1"), ("b", "2"), size, terms]
     many = [(f"a{n:02}", "x") for n in range(gallery.FACTS_PER_CARD + 2)]
     assert gallery._card([of_terms], [], item=item(*many)).facts == [*many[: gallery.FACTS_PER_CARD], size, terms]
+
+
+def test_a_card_has_all_pictures_of_its_item_and_the_error_of_the_one_that_cannot_be_shown() -> None:
+    small = Thumbnail(b"RIFF", "image/webp", 3, 2)
+    first = shown({"page_url": "https://x.example/page"}, author="Ada")._replace(small=small)
+    damaged = shown(image_id="q", licence="CC0")._replace(error_kind="truncated")
+    missing = shown(image_id="q", status="missing")
+    of_pair, ratings = item(("region", "North"), ("n", "")), [PictureRating("m", "q", "1")]
+    whole = GalleryPicture(
+        title="b.jpg", texts=[("", "A text.")], thumbnails=[small], status="error", error_kind="truncated",
+        facts=[("region", "North")], ratings=ratings, source_url="https://x.example/page", credit="Ada; CC0",
+        region="North", image_id="p", item_id="i", attributes={"region": "North", "n": ""},
+    )  # fmt: skip
+    assert gallery._card([first, damaged], ratings, item=of_pair, texts=[("", "A text.")]) == whole
+    cards = [gallery._card(pictures, []) for pictures in ([first], [first, first], [first, missing], [missing])]
+    assert [(card.status, card.error_kind, len(card.thumbnails)) for card in cards] == [
+        ("ok", None, 1), ("ok", None, 2), ("missing", None, 1), ("missing", None, 0)
+    ]  # fmt: skip
+    assert [(card.image_id, card.item_id) for card in cards] == [*[("p", "p")] * 3, ("q", "q")]
 
 
 def test_a_caption_is_shown_without_texts_and_the_page_before_the_file() -> None:
