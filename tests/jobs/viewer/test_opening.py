@@ -5,11 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.viewer import loading, opening
 from jobs.viewer.loading import ViewedTables
-from tests.factories import image_row, rating, write_table
+from tests.factories import image_row, rating, write_file, write_table
 from tests.jobs.viewer.small_study import GOLD, RED, viewer_of, write_study
 
 
@@ -65,3 +67,21 @@ def test_the_bytes_of_a_picture_are_those_of_its_row(tmp_path: Path) -> None:
         assert pictures.thumbnail(missing, 16) is None
     finally:
         viewer.close()
+
+
+def test_each_picture_has_its_place_in_the_files_of_all_tables(tmp_path: Path) -> None:
+    """Two tables, the first of two row groups; pictures are in the order of the tables and their rows."""
+    numbers = {"a": range(70), "b": range(70, 73)}
+    for name, of_table in numbers.items():
+        rows = [image_row("", image_id=f"i{n * 3 % 70 if n < 70 else n:02}") for n in of_table]
+        write_file(tmp_path / name, "images", rows)
+    with duckdb.connect() as connection:
+        tables = loading.open_places([str(tmp_path / name) for name in numbers])
+        files = loading.load(connection, tables, ExclusionFilter(frozenset({"i03"})))
+        listed = connection.execute("SELECT image_id, file, row_group, row, place FROM pictures").fetchall()
+    assert [Path(file).parent.name for file in files] == ["a", "b"]
+    groups = [pq.ParquetFile(files[file]).read_row_group(group)["image_id"] for file, group in ((0, 0), (0, 1), (1, 0))]
+    assert {(file, group) for _, file, group, _, _ in listed} == {(0, 0), (0, 1), (1, 0)}
+    for image_id, file, group, row, _ in listed:
+        assert groups[2 * file + group][row].as_py() == image_id
+    assert [place for *_, place in listed] == [0, *range(2, 73)]  # the second one is excluded
