@@ -98,7 +98,8 @@ def krippendorff_alpha(
     if np.count_nonzero(coincidences.sum((0, 1))) < 2:
         return undefined("alpha", definition, _EQUAL, n=n, coverage=answers.coverage, dims=dims)
     if level_name == "ratio" and numbers.min() < 0:
-        return undefined("alpha", definition, "ratio differences need scores of at least 0", n=n, dims=dims)
+        reason = "ratio differences need scores of at least 0"
+        return undefined("alpha", definition, reason, n=n, coverage=answers.coverage, dims=dims)
     differences = _differences(level, numbers)
 
     def alpha(summed: Floats) -> Floats:
@@ -108,7 +109,8 @@ def krippendorff_alpha(
     flat = coincidences.reshape(len(coincidences), -1)
     value = float(alpha(flat.sum(0)[None])[0])
     if not np.isfinite(value):
-        return undefined("alpha", definition, "the expected disagreement under the weights is 0", n=n, dims=dims)
+        reason = "the expected disagreement under the weights is 0"
+        return undefined("alpha", definition, reason, n=n, coverage=answers.coverage, dims=dims)
     return estimated(
         "alpha",
         definition,

@@ -95,7 +95,7 @@ def test_undefined_is_never_zero():
     one_rater = krippendorff_alpha(RatingTable.from_matrix([[1], [2]]), "ordinal")
     assert (one_rater.value, one_rater.status, one_rater.reason) == (None, "skipped", "one rater")
     flat = krippendorff_alpha(RatingTable.from_matrix([[3, 3], [3, 3]]), "interval")
-    assert flat.value is None
+    assert (flat.value, flat.n, flat.coverage) == (None, 2, 1.0)
     assert str(flat.reason).startswith("all answers are equal")
     apart = percent_agreement(RatingTable.from_matrix([[1, NAN], [NAN, 2]]))
     assert apart.reason == "no item was rated by two raters"
@@ -103,7 +103,8 @@ def test_undefined_is_never_zero():
     assert (nobody.value, nobody.status) == (None, "missing_input")
     empty = krippendorff_alpha(RatingTable.from_matrix(np.empty((0, 2))), "nominal")
     assert empty.value is None
-    negative = krippendorff_alpha(RatingTable.from_matrix([[-1, 2], [2, 2]]), "ratio")
+    negative = krippendorff_alpha(RatingTable.from_matrix([[-1, 2], [2, 2], [2, NAN]]), "ratio")
+    assert (negative.n, negative.coverage) == (2, 5 / 6)
     assert str(negative.reason).startswith("ratio")
 
 
@@ -281,6 +282,10 @@ def test_a_score_of_zero_has_ratio_differences():
 def test_weights_of_zero_expect_no_disagreement():
     alpha = krippendorff_alpha(RatingTable.from_matrix(EXAMPLE), np.zeros((5, 5)), name="none")
     assert (alpha.value, alpha.n, alpha.dims) == (None, 11, {"level": "none"})
+    assert (alpha.coverage, alpha.reason) == (
+        RatingTable.from_matrix(EXAMPLE).coverage,
+        "the expected disagreement under the weights is 0",
+    )
 
 
 def test_a_scale_has_at_most_101_levels():
