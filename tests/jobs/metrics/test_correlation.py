@@ -40,8 +40,9 @@ def test_the_interval_over_groups_by_hand():
 def test_perfect_reversed_and_undefined():
     x = np.array([1.0, 2, 3, 4])
     assert [f.value for f in correlations(x, -x)] == pytest.approx([-1, -1, -1])
-    flat = list(correlations(x, np.full(4, 3.0)))
+    flat = list(correlations(x, np.full(4, 3.0), asked=5))
     assert all(f.value is None and f.reason == "no variance in people’s scores" for f in flat)
+    assert {(f.n, f.coverage) for f in flat} == {(4, 4 / 5)}
     level = list(correlations(np.full(4, 3.0), x))
     assert {(f.value, f.reason) for f in level} == {(None, "no variance in the model’s scores")}
     assert all(f.value is not None for f in correlations(x[:3], x[:3]))
@@ -55,7 +56,7 @@ def test_images_are_correlated_one_by_one():
     correlation = within(model, people, np.repeat([0, 1, 2], 3), group_name="image", source="x")
     assert (correlation.value, correlation.n, correlation.coverage) == (pytest.approx(0), 2, pytest.approx(2 / 3))
     nothing = within(model[6:], people[6:], np.zeros(3, int), group_name="image", source="x")
-    assert nothing.value is None
+    assert (nothing.value, nothing.n, nothing.coverage) == (None, 0, 0.0)
 
 
 def test_reasons_and_definitions_name_the_units():

@@ -99,6 +99,7 @@ def test_without_texts_shares_are_undefined() -> None:
     assert metrics["description_mistakes"].value == pytest.approx(4 / 5)
     with_texts = {m.name: m for m in description_scores(values, DESCRIBED) if not m.dims}
     assert with_texts["description_precision"].reason == "no description has the score"
+    assert with_texts["description_precision"].coverage == 0
 
 
 def test_kinds_of_mistakes() -> None:
@@ -126,9 +127,11 @@ def test_correlations_with_people() -> None:
     equal = {"precision": np.ones(6)}
     for metric in correlations_with_people({"precision": x}, equal, DESCRIBED.pictures, scorer="bleu"):
         assert metric.reason == "no variance of one score"
+        assert (metric.n, metric.coverage, metric.dims) == (5, 5 / 6, {"score": "precision"})
     three = {"precision": np.array([1, 2, 3, NAN, NAN, NAN])}
     for metric in correlations_with_people(three, people, DESCRIBED.pictures, scorer="bleu"):
         assert (metric.value, metric.n, metric.coverage) == (pytest.approx(1), 3, 3 / 6)
     few = {"precision": np.array([1, 2, NAN, NAN, NAN, NAN])}
     for metric in correlations_with_people(few, people, DESCRIBED.pictures, scorer="bleu"):
         assert str(metric.reason).startswith("fewer than 3 descriptions")
+        assert (metric.n, metric.coverage, metric.dims) == (2, 2 / 6, {"score": "precision"})

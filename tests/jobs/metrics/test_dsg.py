@@ -85,7 +85,8 @@ def test_counts_of_invalid_and_unclear_answers_and_correlations_by_hand():
     assert metrics["dsg_spearman", "with dependencies", "published"].n == 4
     assert metrics["dsg_score", "with dependencies", "answered"].coverage == 4 / 5
     few = named(dsg_metrics({"a": pictures["a"], "b": pictures["b"]}, {"a": 1.0, "b": 2.0}))
-    assert few["dsg_kendall", "with dependencies", "answered"].value is None
+    undefined = few["dsg_kendall", "with dependencies", "answered"]
+    assert (undefined.value, undefined.n, undefined.coverage) == (None, 2, 1.0)
     nothing = named(dsg_metrics({}, {}))
     assert {metric.value for metric in nothing.values()} == {None, 0}
     assert len(nothing) == 2 + 4  # the counts, and the undefined score of each reading and convention

@@ -49,8 +49,9 @@ def test_perfect_reversed_and_empty():
     assert by_average(classification(gold, gold, item, label))["f1", "micro"].value == 1
     wrong = by_average(classification(gold, [0, 1, 0, 1], item, label))
     assert wrong["f1", "macro"].value == 0
-    silent = by_average(classification(gold, [0] * 4, item, label))
+    silent = by_average(classification(gold, [0] * 4, item, label, asked=5))
     assert silent["precision", "micro"].reason.startswith("nothing was predicted")
+    assert (silent["precision", "micro"].n, silent["precision", "micro"].coverage) == (4, 4 / 5)
     assert silent["recall", "micro"].value == 0
     absent = by_average(classification([0] * 4, [0] * 4, item, label))
     assert absent["recall", "micro"].reason == "nothing is positive in gold"
@@ -121,7 +122,8 @@ def test_names_of_items_and_labels_change_nothing():
 
 def test_accuracy():
     assert (accuracy([True, False, True], asked=4).value, accuracy([True], asked=4).coverage) == (2 / 3, 1 / 4)
-    assert accuracy([]).value is None
+    empty = accuracy([], asked=3)
+    assert (empty.value, empty.n, empty.coverage, empty.status) == (None, 0, 0.0, "missing_input")
 
 
 def drawn(content, n, seed):
@@ -166,8 +168,12 @@ def test_welch_of_few_items_by_hand():
 
 
 def test_welch_undefined():
-    by_key = {f.name: f for f in welch([1.0], [2.0, 3.0])}
+    by_key = {f.name: f for f in welch([1.0], [2.0, 3.0], asked=(2, 4))}
     assert by_key["welch_p"].reason == "fewer than two items in a part"
+    assert [(by_key[name].n, by_key[name].coverage) for name in ("welch_p", "mean_difference")] == [(3, 3 / 6)] * 2
+    alone = next(f for f in welch([1.0], [2.0, 3.0], asked=(2, 4)) if f.name == "part_sd")
+    assert (alone.value, alone.n, alone.coverage, alone.dims) == (None, 1, 1 / 2, {"part": "first"})
+    assert alone.reason == "1 items: at least 2 are needed"
     assert {f.name: f for f in welch([1.0, 1.0], [1.0, 1.0])}["welch_p"].reason == "no variance in either part"
 
 

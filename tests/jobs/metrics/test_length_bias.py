@@ -48,6 +48,8 @@ def test_equal_lengths_have_no_slope_and_equal_scores_the_slope_0():
     assert all(m.value is None for m in length_bias(answers, RATER, np.full(5, 7.0)))
     same = {m.name: m for m in length_bias(RatingTable.from_matrix(np.full((6, 1), 3.0)), RATER, np.arange(6.0))}
     assert same["length_bias"].value is None
+    assert (same["length_bias"].n, same["length_bias"].coverage) == (6, 1.0)
+    assert same["length_bias"].dims == {"group": RATER.name, "kind": "spearman"}
     assert same["length_slope"].value == 0
     assert length_fit(np.array([1.0, 2, 3]), np.array([1.0, 2, 4])) is not None
     exact = length_fit(np.arange(6.0), np.arange(6.0))
@@ -62,8 +64,10 @@ def test_equal_lengths_have_no_slope_and_equal_scores_the_slope_0():
                                                  "no interval: no variance"}  # fmt: skip
     equal = length_bias(RatingTable.from_matrix([[1], [2], [3]]), RATER, np.full(3, 7.0))
     assert "3 responses: at least 3 are needed" not in {m.reason for m in equal}
-    level = {m.name: m.reason for m in length_bias(answers, RATER, np.full(5, 7.0))}
-    assert level["length_slope"] == "all responses have the same length"
+    half = np.array([7.0, 7, 7, 7, np.nan])
+    level = {m.name: m for m in length_bias(answers, RATER, half)}["length_slope"]
+    assert (level.n, level.coverage, level.dims) == (4, 4 / 5, {"group": RATER.name})
+    assert level.reason == "all responses have the same length"
 
 
 def test_correlations_with_the_length_are_scipys():

@@ -174,3 +174,4 @@ def test_models_are_ranked_with_intervals_over_prompts() -> None:
     undefined = {m.dims["competitor"]: m.reason for m in swept if m.name == "bradley_terry"}
     assert set(undefined) == {"a", "b"}
     assert all("won or lost all" in str(reason) for reason in undefined.values())
+    assert {(m.n, m.coverage) for m in swept if m.name == "bradley_terry"} == {(6, 1.0)}

@@ -50,8 +50,10 @@ def test_texts_without_marks_count_and_nothing_marked_is_undefined():
     assert (of_gold.n, of_gold.coverage) == (1, 1 / 3)
     nothing = cells_of(against_gold({"t": []}, {"t": []}))
     assert nothing["span_f1", "character"].reason.startswith("nothing is marked")
+    assert (nothing["span_f1", "character"].n, nothing["span_f1", "character"].coverage) == (1, 1.0)
     assert nothing["span_f1", "token"].reason.endswith("texts=")
-    assert cells_of(against_gold({"t": []}, {"u": []}))["span_f1", "span"].value is None
+    apart = cells_of(against_gold({"t": []}, {"u": []}))["span_f1", "span"]
+    assert (apart.value, apart.n, apart.coverage) == (None, 0, 0.0)
 
 
 def test_matching_is_the_largest_not_the_first():
