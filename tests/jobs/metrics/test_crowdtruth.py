@@ -219,6 +219,8 @@ def test_units_with_one_rating_are_left_out_and_lower_the_coverage():
     assert {f.dims["unit"] for f in metrics if "unit" in f.dims} == {"a", "c"}
     (mean,) = [f for f in metrics if f.name == "unit_quality_mean"]
     assert (mean.n, mean.coverage) == (2, 4 / 6)
+    summary = {f.name: (f.n, f.coverage) for f in metrics if f.name in ("worker_quality_mean", "crowdtruth_rounds")}
+    assert summary == {"worker_quality_mean": (2, 4 / 6), "crowdtruth_rounds": (4, 4 / 6)}
     share = {f.dims["rater"]: (f.n, f.coverage) for f in metrics if f.name == "worker_quality"}
     assert share == {"r0": (2, 2 / 3), "r1": (2, 2 / 3)}
     (nothing,) = task_of(RatingTable.from_matrix([[1, np.nan]]), ["a"]).metrics(dims={"of": "x"})

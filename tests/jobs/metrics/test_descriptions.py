@@ -100,6 +100,8 @@ def test_without_texts_shares_are_undefined() -> None:
     with_texts = {m.name: m for m in description_scores(values, DESCRIBED) if not m.dims}
     assert with_texts["description_precision"].reason == "no description has the score"
     assert with_texts["description_precision"].coverage == 0
+    by_writer = [m.dims for m in description_scores(values, DESCRIBED) if m.name == "description_precision"]
+    assert by_writer == [{}, {"model": "a"}, {"model": "b"}]
 
 
 def test_kinds_of_mistakes() -> None:
