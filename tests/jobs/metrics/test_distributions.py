@@ -286,6 +286,7 @@ def test_undefined_metrics_say_why():
         for r in table.to_pylist()
         if r["status"] != "ok"
     }
+    assert {r["coverage"] for r in table.to_pylist() if r["status"] != "ok"} == {0.0}
     nothing = (None, "missing_input", "none of the 1 ratings is ok")
     assert undefined == {
         ("share", "sensitive"): nothing,

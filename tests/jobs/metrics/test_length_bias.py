@@ -40,6 +40,7 @@ def test_the_slope_and_its_interval_by_hand():
     assert fit.band_high[-1] - (0.6 + 0.006 * 500) == pytest.approx(1.80026, abs=1e-4)
     slope = next(m for m in length_bias(RatingTable.from_matrix(y[:, None]), RATER, x) if m.name == "length_slope")
     assert (slope.value, slope.n) == (pytest.approx(0.6), 5)
+    assert (slope.coverage, slope.dims) == (1.0, {"group": "r0"})
     assert (slope.low, slope.high) == (pytest.approx(-0.13496, abs=1e-4), pytest.approx(1.33496, abs=1e-4))
 
 

@@ -87,3 +87,4 @@ def test_agreement_with_the_majority_and_with_the_mean():
         assert next(f.value for f in rounded if f.name == "agreement_with_mean") == 1
     alone = list(rater_unit_agreement(RatingTable.from_matrix([[3], [4]])))
     assert all(f.value is None and f.reason for f in alone)
+    assert [(f.coverage, f.dims) for f in alone] == [(0.0, {"rater": "r0"})] * 2

@@ -59,6 +59,7 @@ def test_factual_errors_are_turned_round():
 def test_nobody_rated():
     share = share_at_least(TABLE, RaterGroup("nobody", ("x",)), 3)
     assert (share.value, share.status, share.reason) == (None, "missing_input", "no item has a rating of nobody")
+    assert (share.n, share.coverage, share.dims["group"]) == (0, 0.0, "nobody")
     assert mean_score(TABLE, RaterGroup("few", ("p1", "p2"), at_least=3)).reason == "no item has 3 ratings of few"
 
 
@@ -67,8 +68,12 @@ def test_figure_13_averages_shares_not_scores():
     # at 4 or more: m1 2 of 3, m2 2 of 4, people 0 of 3
     average = average_of_shares(TABLE, groups, 4)
     assert average.value == pytest.approx((2 / 3 + 2 / 4 + 0) / 3)
-    assert average.n == 4
-    assert average_of_shares(TABLE, [RaterGroup("x", ("x",))], 4).value is None
+    assert (average.n, average.coverage, average.dims) == (4, 1.0, {"threshold": "4", "raters": "3"})
+    alone = average_of_shares(TABLE, groups[:1], 4)
+    assert (alone.value, alone.n, alone.coverage) == (pytest.approx(2 / 3), 3, 3 / 4)
+    nobody = average_of_shares(TABLE, [RaterGroup("x", ("x",))], 4)
+    assert (nobody.value, nobody.coverage, nobody.status) == (None, 0.0, "missing_input")
+    assert nobody.dims == {"threshold": "4", "raters": "1"}
 
 
 def test_parts_under_the_minimum_are_marked():
@@ -138,7 +143,9 @@ def test_the_difference_of_two_conditions():
     metric = difference(answers, RaterGroup("r0", ("r0",)), 4, first, ~first)
     assert (metric.value, metric.n) == (pytest.approx(0.2), 150)
     assert (metric.low, metric.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
-    assert difference(answers, RaterGroup("r0", ("r0",)), 4, first, first & ~first).value is None
+    assert metric.dims == {"group": "r0", "threshold": "4"}
+    none = difference(answers, RaterGroup("r0", ("r0",)), 4, first, first & ~first)
+    assert (none.value, none.coverage, none.dims, none.status) == (None, 1.0, metric.dims, "missing_input")
     half = difference(TABLE, RaterGroup("m1", ("m1",)), 4, np.arange(4) < 1, np.arange(4) > 1)
     assert (half.value, half.n, half.coverage) == (-1, 2, 2 / 3)  # 1 against 5; m1 did not rate the third
     assert difference(answers, RaterGroup("r0", ("r0",)), None, first, ~first).reason == "no threshold is on the scale"

@@ -65,6 +65,7 @@ def test_preferences_over_both_orders_by_hand() -> None:
     assert (metrics["position_bias"].value, metrics["position_bias"].n) == (1 / 3, 3)
     assert metrics["position_bias"].coverage == 7 / 8
     assert metrics["first_position_share"].value == pytest.approx(2 / 7)
+    assert (metrics["first_position_share"].n, metrics["first_position_share"].coverage) == (7, 7 / 8)
     # agrees on pair 0 in either order, not on 1, half on 2; a tie counts half; pair 4 does not count
     answers = [(0, 0, 1), (0, 1, 0), (1, 0, 1), (2, 0, 1), (3, 0, 0.5), (4, 0, 1)]
     agreement = pair_agreement(preference, people([(p, o, f) for p, o, f in answers]), by="answer")

@@ -23,6 +23,9 @@ def test_people_items_and_reports_by_hand():
         (m.name, m.dims.get("of")): m
         for m in participation(answers, ended, asked=asked, reported=reported, group="people")
     }
+    assert {metric.dims["group"] for metric in metrics.values()} == {"people"}
+    assert {metric.n for (_, of), metric in metrics.items() if of is None} == {3}
+    assert {metrics[name, of].coverage for name, of in metrics if name in ("people_total", "reported_share")} == {1.0}
     assert metrics["people_total", None].value == 3
     assert metrics["items_per_person", None].value == pytest.approx(2)
     assert metrics["items_per_person_sd", None].value == pytest.approx(1)
@@ -42,6 +45,8 @@ def test_one_person_has_no_standard_deviation_and_nobody_no_metrics():
     asked = np.ones(2, bool)
     metrics = {m.name: m for m in participation(one, {}, asked=asked, reported=~asked, group="people")}
     assert metrics["items_per_person_sd"].reason == "one person"
+    assert (metrics["items_per_person_sd"].n, metrics["items_per_person_sd"].coverage) == (1, 1.0)
+    assert metrics["items_per_person_sd"].dims == {"group": "people"}
     assert metrics["reported_share"].value == 0
     nobody = RatingTable.from_matrix(np.zeros((2, 0)))
     assert list(participation(nobody, {}, asked=asked, reported=asked, group="people")) == []
