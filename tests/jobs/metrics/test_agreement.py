@@ -103,7 +103,7 @@ def test_undefined_is_never_zero():
     assert (nobody.value, nobody.status) == (None, "missing_input")
     empty = krippendorff_alpha(RatingTable.from_matrix(np.empty((0, 2))), "nominal")
     assert empty.value is None
-    negative = krippendorff_alpha(RatingTable.from_matrix([[-1, 2], [2, 2], [2, NAN]]), "ratio")
+    negative = krippendorff_alpha(RatingTable.from_matrix(np.array([[-1, 2], [2, 2], [2, NAN]])), "ratio")
     assert (negative.n, negative.coverage) == (2, 5 / 6)
     assert str(negative.reason).startswith("ratio")
 
