@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,6 +105,26 @@ def test_a_begun_table_keeps_its_pieces_unless_it_is_overwritten(opened: Opened,
     open_run(few, resume=True, overwrite=False, retry=[])
     assert len(pieces(4).units) == len(few.units)
     assert len(pieces(4, "overwrite=true").units) == len(many.units)
+
+
+def test_only_engines_for_some_families_look_up_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[tuple[str, str | None]] = []
+
+    def model_type(checkpoint: str, *, revision: str | None) -> str:
+        looked_up.append((checkpoint, revision))
+        return "mllama"
+
+    monkeypatch.setattr(rubric_job, "model_type", model_type)
+    cfg: Any = SimpleNamespace(only_plans=False, model=SimpleNamespace(checkpoint="me/seven", revision="r"))
+    for cfg.engine in ("auto", "naive", "vllm"):
+        rubric_job._check_family(cfg)
+    assert looked_up == []
+    cfg.engine = "packed"
+    with pytest.raises(InputError, match=r"^engine=packed: does not support me/seven of family 'mllama' "):
+        rubric_job._check_family(cfg)
+    assert looked_up == [("me/seven", "r")]
+    cfg.only_plans = True
+    rubric_job._check_family(cfg)
 
 
 def test_questions_of_items_need_their_table_and_items(opened: Opened, tmp_path: Path) -> None:
