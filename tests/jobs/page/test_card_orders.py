@@ -40,11 +40,11 @@ def test_disagreement_is_the_mean_over_questions_of_pairs():
 
 def test_answers_with_one_code_are_equal_whatever_their_label():
     one, other = (
-        PictureRating(rater, "q", label, rubric="r", value="x") for rater, label in (("a", "low"), ("b", "x"))
+        PictureRating(rater, "q", label, rubric="r", value="x") for rater, label in (("a", "low"), ("b", "high"))
     )
     assert disagreement([one, other], {}) == 0
     without_code = [PictureRating(rater, "q", label, rubric="r") for rater, label in (("a", "x"), ("b", "y"))]
-    assert disagreement([one, without_code[0]], {}) == 0
+    assert disagreement([one, without_code[0]], {}) == disagreement([without_code[0], one], {}) == 0
     assert disagreement(without_code, {}) == disagreement([one, without_code[1]], {}) == 1
 
 
