@@ -151,6 +151,7 @@ def refused_files(reader: Reader) -> Iterator[tuple[str, bytes, Sequence[str]]]:
     yield "open quote, more lines", f'{header}\n{row[:-1]}"x\n{row}\n'.encode(), ["line 2", f"column {last}", "quote"]
     yield "open quote in a column too many", f'{header}\n{row},"x\n'.encode(), ["line 2", f"column {fields + 1}: a q"]
     yield "NUL", f"{header}\n{row}\n{row}\0\n".encode(), ["line 3", f"column {last}", "NUL"]
+    yield "NUL in UTF-16", f"{header}\n{row}\0\n".encode("utf-16"), ["line 2", f"column {last}", "NUL"]
     yield "UTF-16 without a mark", f"{header}\n{row}\n".encode("utf-16-le"), ["line 1", "NUL", "encoding="]
     yield "NUL in the header after empty lines", f"\n \n\0{header}\n".encode(), ["line 3", "NUL"]
     yield "NUL in the header after sep=", f"sep=,\n\n\0{header}\n".encode(), ["line 3", "NUL"]

@@ -176,6 +176,12 @@ def test_the_rest_of_a_cut_file_shares_a_unit_with_the_next(tmp_path: Path) -> N
     corpus = find_corpus(cfg)
     assert [len(unit.inputs) // 2 for unit in corpus.units] == [1, 2]
     assert same(read(corpus, cfg, rows=4096)[0], truth)
+    cfg.where = "width < 3 or width >= 8995"
+    some, counts = read(find_corpus(cfg), cfg, rows=4096)
+    numbers = {name: int(name.split("/")[1].removesuffix(".jpg")) for name in truth}
+    assert same(some, {name: vector for name, vector in truth.items() if not 3 <= numbers[name] < 8995})
+    assert counts == {"searched": 11, "where": 9_289}
+    cfg.where = None
     last = UnitVectors(corpus.units[1], layout_of(cfg))
     rest = sum(unit.rows or 0 for unit in corpus.units) - 300 - (corpus.units[0].rows or 0)
     places = [last.source(place) for place in (0, rest - 1, rest, rest + 299)]
