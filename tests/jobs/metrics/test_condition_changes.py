@@ -124,6 +124,7 @@ def test_without_a_scale_shares_are_undefined_and_scores_are_not():
     assert results["score_change", "m"].value == 0
     share = results["share_at_least_change", "m", "4"]
     assert (share.value, share.reason) == (None, "the scale is not known")
+    assert (share.n, share.coverage) == (5, 1.0)
 
 
 def test_shared_people_do_not_change_and_models_are_compared_with_them():
@@ -228,7 +229,7 @@ def test_the_ratio_of_f1_by_hand():
     assert coverages == {(4, 4 / 5)}  # five pairs have gold under both, of which the second lacks one
     none = condition("gold", [[1]] * 6, ["m"], range(6), [0] * 6, **right)
     undefined = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(none, conditions)}["micro", ">=4"]
-    assert undefined.value is None
+    assert (undefined.value, undefined.n, undefined.coverage) == (None, 6, 1.0)
     assert str(undefined.reason).startswith("F1 is 0 under the first condition")
 
 
@@ -265,6 +266,15 @@ def test_nothing_in_common_is_undefined():
     for metric in changes(a, b).values():
         assert (metric.value, metric.n) == (None, 0)
         assert metric.reason == "no pair of item and target is rated under both conditions"
+    coverages = {name[0]: metric.coverage for name, metric in changes(a, b).items()}
+    assert coverages == {"score_change": 0.0, "share_at_least_change": 0.0, "f1_change": None}
+
+
+def test_two_pairs_have_no_correlation():
+    sides = [condition(n, [[1, 2], [2, 3]], ["m", "p"], [1, 2], [0, 0], shared=["p"]) for n in "ab"]
+    (metric,) = (m for name, m in changes(*sides).items() if name[0] == "pearson_with_people_change")
+    assert (metric.value, metric.n, metric.coverage) == (None, 2, 1.0)
+    assert metric.reason == "no variance, or fewer than three pairs"
 
 
 def categories(name, matrix, raters, item, right):
@@ -329,6 +339,7 @@ def test_the_reason_names_what_else_is_missing():
                        judged=np.array([False, True]), shared=["p"]) for n in "ab"]  # fmt: skip
     results = {name[0]: metric for name, metric in changes(*sides).items()}
     assert results["score_change"].value == 0
+    assert [results[name].coverage for name in ("f1_change", "pearson_with_people_change")] == [0.0, 0.0]
     assert (results["f1_change"].n, results["f1_change"].reason) == (
         0, "no pair of item and label that the group rated under both conditions is labelled in gold under both",
     )  # fmt: skip

@@ -134,11 +134,15 @@ def test_one_by_one_statistics():
     assert by_key["rater_correlation_min"].value == pytest.approx(-1)
     assert by_key["rater_correlation_median"].value == pytest.approx(0)
     assert by_key["rater_correlation_sd"].value == pytest.approx(2**0.5)
+    assert {by_key[f"rater_correlation_{name}"].coverage for name in ("max", "min", "median", "sd")} == {2 / 3}
     assert (by_key["rater_correlation_mean"].n, by_key["rater_correlation_mean"].coverage) == (2, pytest.approx(2 / 3))
     # averages 2.5, 2.5, 2, 2
     expected = stats.pearsonr([1, 2, 3, 4], [2.5, 2.5, 2, 2]).statistic
     assert by_key["correlation_with_average"].value == pytest.approx(expected)
     assert (by_key["correlation_with_average"].n, by_key["correlation_with_average"].coverage) == (4, 4 / 5)
+    two = {f.name: f for f in against_single_raters(np.array([1.0, 2, NAN]), np.array([[1.0], [2], [3]]))}
+    average = two["correlation_with_average"]
+    assert (average.value, average.n, average.coverage) == (None, 2, 2 / 3)
     empty = {f.name: f for f in against_single_raters(np.full(3, NAN), np.full((3, 1), NAN))}
     assert all(f.value is None for f in empty.values())
     assert {f.coverage for f in empty.values()} == {0}

@@ -111,15 +111,15 @@ def test_items_that_few_lack_are_left_out_and_show_in_the_coverage():
 
 def test_undefined_with_its_reason():
     cases = [
-        ([[1], [2], [3]], "one rater"),
-        ([[3, 3], [3, 3], [3, 3]], "all scores are equal"),
-        ([[1, 2], [2, 2]], "at least 3"),
-        ([[NAN, NAN]], "no rating is ok"),
+        ([[1], [2], [3]], "one rater", 0),
+        ([[3, 3], [3, 3], [3, 3]], "all scores are equal", 3),
+        ([[1, 2], [2, 2]], "at least 3", 2),
+        ([[NAN, NAN]], "no rating is ok", 0),
     ]
 
-    def check(matrix, reason):
+    def check(matrix, reason, n):
         for metric in icc(RatingTable.from_matrix(matrix)):
-            assert metric.value is None
+            assert (metric.value, metric.n, "k" in metric.dims) == (None, n, True)
             assert reason in str(metric.reason)
 
     check_cases(check, cases)
@@ -222,6 +222,8 @@ def test_reversed_constant_and_single_raters():
         assert (metric.n, metric.coverage) == (1, pytest.approx(1 / 3))
     alone = named(pairwise_correlations(RatingTable.from_matrix([[1], [2]])))
     assert alone["pairwise_spearman"].reason == "one rater"
+    few = named(pairwise_correlations(RatingTable.from_matrix([[1, 2], [2, 3]])))["pairwise_pearson"]
+    assert (few.value, few.coverage) == (None, 0.0)
 
 
 def test_many_raters_of_an_item_each_are_not_one_rater():

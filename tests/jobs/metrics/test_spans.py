@@ -142,6 +142,9 @@ def test_texts_that_are_not_there_do_not_count():
     cells = cells_of(span_agreement(marks, texts={"t": TEXT}))
     assert cells["span_agreement", "character"].value == 1
     assert cells_of(span_agreement(marks, texts={}))["span_alpha", "token"].value is None
+    unmarked: dict[str, Spans] = {"a": {"t": []}, "b": {"t": []}}
+    alpha = cells_of(span_agreement(unmarked, texts={"t": TEXT}))["span_alpha", "token"]
+    assert (alpha.value, alpha.n, alpha.coverage) == (None, 8, 1.0)
 
 
 def test_the_ranking_of_tokens_by_hand():
@@ -156,11 +159,14 @@ def test_the_ranking_of_tokens_by_hand():
     # black is above 5 of 6 and equal to dog, beach above the 4 with 0; the text of w is unknown
     assert (auc.value, auc.n, auc.coverage) == (pytest.approx((5.5 + 4) / 12), 1, 1 / 3)
     assert ranking_of_tokens(probabilities, gold, texts=None).value is None
-    assert ranking_of_tokens(probabilities, {"t": []}, texts={"t": TEXT}).reason == "gold marks all tokens, or none"
+    none = ranking_of_tokens(probabilities, {"t": []}, texts={"t": TEXT})
+    assert (none.reason, none.n, none.coverage) == ("gold marks all tokens, or none", 1, 1.0)
     apart = ranking_of_tokens({"u": []}, {"t": []}, texts={"t": TEXT})
     assert apart.reason == "the rater and gold saw no common text"
 
 
 def test_shares_of_statuses():
-    shares = {metric.dims["status"]: (metric.value, metric.n) for metric in status_shares({"ok": 3, "error": 1})}
+    statuses = list(status_shares({"ok": 3, "error": 1}))
+    assert {metric.coverage for metric in statuses} == {1.0}
+    shares = {metric.dims["status"]: (metric.value, metric.n) for metric in statuses}
     assert shares == {"ok": (3 / 4, 4), "error": (1 / 4, 4)}
