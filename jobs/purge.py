@@ -101,7 +101,8 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
     for table, units in sorted(result.units.items()):
         say(f"  {table}: {quantity(units, 'unit')} rewritten")
     for table, units in sorted(result.again.items()):
-        say(f"  {table}: {units:,} units cover parts of rewritten units; the next run of its command writes them again")
+        parts = f"{quantity(units, 'unit')} with parts of rewritten units"
+        say(f"  {table}: {parts}, which the next run of its command writes again")
     summary.show_exclusions(excluded, begun.gone.matched | needles.matched)
     return {"rows": result.rows, "files": changed.found}
 

@@ -109,13 +109,13 @@ def _paths(value: Any) -> list[str]:
 
 def _phrases(config: TermsConfig, path: str) -> Iterator[tuple[str | None, str]]:
     """Yield the phrases in a file or table, each with the source credited with its hits."""
-    files = locations.find(path)
-    data = [o for o in files if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
+    everything = locations.find(path)
+    files = [o for o in everything if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))] or everything
     stem = PurePosixPath(files[0].uri).name.split(".")[0]
     if len(files) == 1:
         for phrase, source in zip(*_read_file(config, files[0].uri), strict=True):
             yield phrase, config.source or source or stem
-    elif any("/_run/" in o.uri for o in data):
+    elif any("/_run/" in o.uri for o in files):
         for batch in open_table(path, "terms").batches(["term", "source"]):
             for phrase, source in zip(batch["term"].to_pylist(), batch["source"].to_pylist(), strict=True):
                 yield phrase, config.source or source

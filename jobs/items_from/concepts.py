@@ -34,7 +34,7 @@ class MatchedConcept:
         gold: its labels, in the order of the set.
         node: the entity.
         title: title of the entity's article.
-        proposals: number of responses that propose it.
+        proposals: how often the responses propose it.
     """
 
     name: str

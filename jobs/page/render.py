@@ -10,6 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from actors.quantities import quantity
 from jobs.html.formats import link, number, percent, writable
 from jobs.html.style import STYLE
 from jobs.html.thumbnails import Thumbnail
@@ -118,7 +119,7 @@ def render(page: Page) -> str:
     )
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
     environment.filters |= {"value_text": value_text, "interval_text": interval_text, "basis": basis}
-    environment.filters |= {"unit_text": unit_text, "markup": Markup}
+    environment.filters |= {"unit_text": unit_text, "markup": Markup, "quantity": quantity}
     letters, index = letters_of(page.distributions, page.pictures), answer_index(page.pictures, page.wording)
     single = len(letters) == 1
     metric_blocks, left_out = within(blocks(page.metrics, list(page.wording), one_rater=single))

@@ -31,7 +31,7 @@ def run_uri(table: str, name: str) -> str:
 
 
 def one_file(key: str, uri: str, kinds: str) -> Object:
-    """Return the file at `uri`, for a key that takes one file.
+    """Return the file at `uri`, for a key that takes one file; next to others, hidden files do not count.
 
     Args:
         kinds: the kinds of files that the key takes, for the message.
@@ -39,7 +39,8 @@ def one_file(key: str, uri: str, kinds: str) -> Object:
     Raises:
         InputError: there are several files or none.
     """
-    files = locations.find(uri)
+    everything = locations.find(uri)
+    files = [file for file in everything if not file.uri.rsplit("/", 1)[-1].startswith(".")] or list(everything)
     if len(files) == 1:
         return files[0]
     is_table = any(f"/{FOLDER}/" in file.uri for file in files)

@@ -5,6 +5,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from actors.quantities import quantity
 from jobs.html.formats import link, number, percent, writable
 from jobs.html.style import STYLE
 from jobs.viewer.queries import RATING_SORTS, SIMILAR, SORTS
@@ -30,7 +31,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {"n": number, "pct": percent, "link": link, "words": _words}
+        self._environment.filters |= {"n": number, "pct": percent, "link": link, "words": _words, "quantity": quantity}
         self._environment.globals |= {"base": base, "sorts": SORTS, "rating_sorts": RATING_SORTS, "similar": SIMILAR}
         self._environment.globals |= shared
 

@@ -13,6 +13,7 @@ from tests.factories import write_table
 
 
 def test_ratings_are_in_one_file(tmp_path: Path) -> None:
+    (tmp_path / ".DS_Store").touch()
     for number, name in enumerate(("a.csv", "b.csv")):
         (tmp_path / name).write_text("item\n")
         if number == 0:

@@ -164,6 +164,13 @@ def test_places_without_one_file_are_refused(tmp_path: Path) -> None:
         read_terms(TermsConfig(path=str(tmp_path / "a.csv"), column="other"))
 
 
+def test_hidden_files_next_to_a_file_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "war.txt").write_text("war\n")
+    for name in (".DS_Store", "_SUCCESS"):
+        (tmp_path / name).write_bytes(b"\0\1")
+    assert read_terms(TermsConfig(path=str(tmp_path))) == {"war": ("war",)}
+
+
 def test_the_fingerprint_is_of_terms_and_sources() -> None:
     prints = {
         fingerprint(t) for t in ({"a": ("x",)}, {"a": ("y",)}, {"b": ("x",)}, {"a": ("x", "y")}, {"a": ("x",), "y": ()})

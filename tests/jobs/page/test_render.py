@@ -429,7 +429,17 @@ def test_a_question_with_many_answers_lists_those_given_most_often():
     shown = [answer for answer in answers if f'<span dir="auto">{answer}</span>' in section]
     assert len(shown) == MAX_ANSWERS
     assert {*answers[10:30], *answers[50:60]} <= set(shown)
-    assert "80 less frequent answers" in section
+    assert "80 less frequent answers are" in section
+
+
+def test_one_answer_that_is_left_out_is_in_the_singular():
+    answers = [f"country {number:03}" for number in range(MAX_ANSWERS + 1)]
+    rows = [
+        {"rater": "m", "rubric": "r", "question": "country", "status": "ok", "value": answer, "score": None,
+         "answers": answers, "outside_mass": None}
+        for answer in answers
+    ]  # fmt: skip
+    assert "1 less frequent answer is" in render(Page("t", distributions=sample.distributions(rows)))
 
 
 def test_texts_that_are_longer_than_their_lines_can_be_unfolded():
