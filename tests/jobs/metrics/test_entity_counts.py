@@ -16,6 +16,7 @@ def test_an_entity_counts_once_per_concept_and_type_and_a_term_once_per_source()
         ("march", None, None, None, None),
     ):
         counts.add(dict(zip(names, row, strict=True)))
+    assert {metric.coverage for metric in counts.metrics()} == {1.0}
     assert [(metric.name, *metric.dims.values(), metric.value, metric.n) for metric in counts.metrics()] == [
         ("entities", "art", 1, 1),
         ("entities", "war", 2, 2),

@@ -189,6 +189,7 @@ def test_preferences_and_deviations_by_hand():
     # 2-1, 2-2, 2-3, 4-4
     assert {k: f.value for k, f in shares.items() if k} == {"-1": 1 / 4, "0": 2 / 4, "+1": 1 / 4}
     assert shares[None].value == 0
+    assert {(f.n, f.coverage) for f in shares.values()} == {(4, 4 / 5)}
     far = RatingTable.from_matrix([[1, 3]], raters=["m", "a"])
     steps = [f.dims.get("deviation") for f in deviations(far.of_raters(["m"]), far.of_raters(["a"]))]
     assert steps == [None, "-2", "-1", "0", "+1", "+2"]

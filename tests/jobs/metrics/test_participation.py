@@ -75,6 +75,7 @@ def test_rome_ratings_per_person():
     (alone, without) = workload([{"ok": 4}])
     assert (alone.value, without.value) == (4, None)
     assert without.reason == "fewer than 2 people (1)"
+    assert (without.n, without.coverage) == (1, 1.0)
     assert [metric.coverage for metric in workload([{"ok": 1, "skipped": 1}])] == [0.5, 0.5]
     assert [metric.reason for metric in workload([])] == ["fewer than 1 people (0)", "fewer than 2 people (0)"]
 

@@ -52,6 +52,7 @@ def test_texts_without_marks_count_and_nothing_marked_is_undefined():
     assert nothing["span_f1", "character"].reason.startswith("nothing is marked")
     assert (nothing["span_f1", "character"].n, nothing["span_f1", "character"].coverage) == (1, 1.0)
     assert nothing["span_f1", "token"].reason.endswith("texts=")
+    assert nothing["span_f1", "token"].coverage == 1
     apart = cells_of(against_gold({"t": []}, {"u": []}))["span_f1", "span"]
     assert (apart.value, apart.n, apart.coverage) == (None, 0, 0.0)
 
