@@ -125,6 +125,7 @@ def planned(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, Any]]:
     return [(job, config.load(job, cli.job(job).schema, keys)) for job, keys in jobs]
 
 
+@pytest.mark.long
 def test_century_with_descriptions_and_people_takes_every_key(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,8 +24,6 @@ def asked(
     return [ScoringRequest(Prompt((None, after), suffix, start), about, codes) for suffix in suffixes]
 
 
-# Positions in three dimensions, a window and attention in both directions, attention across to pictures.
-IN_MAKE_TEST = ("qwen2.5-vl-tiny", "gemma3-tiny", "mllama-tiny")
 ATTACKS = {
     "several pictures, in either order, and one": [
         *asked(*SUFFIXES, about=(WIDE, HIGH, SMALL)),
@@ -51,9 +49,8 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in IN_MAKE_TEST else pytest.param(name, marks=pytest.mark.long) for name in MODELS.values()]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", MODELS.values())
 def test_the_answers_of_a_whole_pass(load: Load, name: str) -> None:
     model, processor = load(name)
     for attack, requests in ATTACKS.items():

@@ -169,6 +169,7 @@ def test_every_family_that_sees_pictures_is_bounded() -> None:
     assert seeing == {*LOCAL, "idefics3"}  # whose image processor is tested below
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", LOCAL)
 def test_a_cameras_picture_costs_what_the_bound_implies(load: Load, family: str) -> None:
     model, processor = load(LOCAL[family])
@@ -184,6 +185,7 @@ def test_a_cameras_picture_costs_what_the_bound_implies(load: Load, family: str)
         assert tokens(processor, model.config, CAMERA, 13_000) < unbounded
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", LOCAL)
 def test_the_published_values_are_bounded_too(load: Load, family: str) -> None:
     processor, config = published(family, load)

@@ -13,6 +13,7 @@ from actors.vlm.vllm_scoring import following
 from tests.actors.vlm import engine_rows, fake_vllm
 from tests.actors.vlm.helpers import MODEL
 
+pytestmark = pytest.mark.long
 DRAWS = ((1.0, 0.9), (0.0, 1.0))
 TEXT_MODEL = "local:llama-tiny"
 
