@@ -16,6 +16,7 @@ from subprocess import PIPE
 from tests.mutants.operators import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILDERS = Path("actors", "local_models")  # build the checkpoints that are cached
 CAUGHT, SURVIVED, UNTESTED, TOO_LONG = "caught", "survived", "no test", "too long"
 PASSED, NONE_RUN = 0, 5  # exit statuses of pytest
 
@@ -70,7 +71,6 @@ class Copies:
     def _start(self, copy: Path) -> subprocess.Popen[str]:
         environment = os.environ | {
             "PYTHONPATH": str(copy),
-            "REMINE_CACHE": str(self._folder / "models"),
             "REMINE_DATA": os.environ.get("REMINE_DATA") or str(ROOT.parent / "shared" / "data"),
             "OMP_NUM_THREADS": "1",  # a fork has none of its parent's threads
             "OPENBLAS_NUM_THREADS": "1",
@@ -113,10 +113,14 @@ class Copies:
             if drawn:
                 (copy / drawn.path).write_text(drawn.mutant.text, encoding="utf-8")
                 os.utime(copy / drawn.path, (changed := next(self._changes), changed))
-            log = copy.with_suffix(".log")
+            log, own = copy.with_suffix(".log"), copy.with_suffix(".models")
+            # What a changed module writes into the cache must not be there for the next mutant.
+            cache = own if drawn and drawn.path.is_relative_to(BUILDERS) else self._folder / "models"
             options = ["-qx", "--tb=no", "-p", "no:cacheprovider", *arguments]
-            status = self._ask(self._processes[copy], {"arguments": options, "log": str(log), "limit": self._limit})
+            request = {"arguments": options, "log": str(log), "limit": self._limit, "cache": str(cache)}
+            status = self._ask(self._processes[copy], request)
             failing = failing_test(log.read_text("utf-8"))
+            shutil.rmtree(own, ignore_errors=True)
         finally:
             if drawn:
                 shutil.copy2(ROOT / drawn.path, copy / drawn.path)

@@ -1,8 +1,8 @@
 """A process that has imported large libraries, and runs pytest in a fork of itself for each line of standard input.
 
-A line is a JSON object: `arguments` of pytest, the file `log` for its output, and `limit` in seconds. The answer is a
-line with pytest's exit status, or `null` if it took longer. Nothing of jobs, actors and their tests is imported before
-a fork, which thus sees the files as they are then.
+A line is a JSON object: `arguments` of pytest, the file `log` for its output, `limit` in seconds, and the folder
+`cache` of checkpoints. The answer is a line with pytest's exit status, or `null` if it took longer. Nothing of jobs,
+actors and their tests is imported before a fork, which thus sees the files as they are then.
 """
 
 import contextlib
@@ -20,11 +20,12 @@ LIBRARIES = "hypothesis numpy pandas PIL.Image pyarrow.parquet scipy.stats torch
 POLL_S = 0.05
 
 
-def run(arguments: list[str], log: Path, limit: float) -> int | None:
+def run(arguments: list[str], log: Path, limit: float, cache: str) -> int | None:
     """Return the exit status of pytest with `arguments`; None if it took more than `limit` seconds."""
     child = os.fork()
     if not child:
         os.setsid()
+        os.environ["REMINE_CACHE"] = cache
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(output, 1)
@@ -58,7 +59,8 @@ def main() -> None:
             importlib.import_module(name)
     for line in sys.stdin:
         asked = json.loads(line)
-        print(json.dumps(run(asked["arguments"], Path(asked["log"]), asked["limit"])), file=answers, flush=True)
+        status = run(asked["arguments"], Path(asked["log"]), asked["limit"], asked["cache"])
+        print(json.dumps(status), file=answers, flush=True)
 
 
 if __name__ == "__main__":
