@@ -59,6 +59,10 @@ def test_damaged_weights_on_s3_are_named_before_they_are_copied(s3: str) -> None
     folder, uri = Path(local_models.resolve(NAME)), f"{s3}/models/damaged"
     copy_folder(folder, uri)
     check_vlm(uri)
+    pickled = f"{uri}/pytorch_model.bin.index.json"
+    locations.replace(pickled, b'{"weight_map": {"a": "pytorch_model-00001.bin"}}')
+    check_vlm(uri)  # pickled weights are not loaded, so that they may be missing
+    locations.remove([pickled])
     weights = (folder / "model.safetensors").read_bytes()
     file, index = "model.safetensors", "model.safetensors.index.json"
     cases = {

@@ -1,6 +1,8 @@
 """Children that decode: what comes back, and what becomes of a picture that takes one along."""
 
 import asyncio
+import contextlib
+import gc
 import io
 import json
 import os
@@ -147,6 +149,28 @@ def test_memory_is_bounded() -> None:
         return got[0]
 
     assert asyncio.run(go()).kind in ("too_large", "decode_failed")
+
+
+def test_children_are_killed_with_their_decoders() -> None:
+    others = set(psutil.Process().children())
+
+    async def stopped_child() -> psutil.Process:
+        decoders = Decoders(processes=1)
+        await decoders.decode(encoded(photo(30, 20)))
+        (child,) = set(psutil.Process().children()) - others
+        child.suspend()  # it cannot end by itself when its input is closed
+        del decoders
+        gc.collect()
+        await asyncio.sleep(0)  # the loop closes the pipes
+        return child
+
+    child = asyncio.run(stopped_child())
+    try:
+        psutil.wait_procs([child], timeout=60)
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def test_children_end_with_a_killed_parent() -> None:

@@ -73,6 +73,9 @@ def test_crossed_raters_need_half_of_the_items_in_common():
     by = {f.dims["columns"]: f for f in icc(answers) if f.name == "icc1"}
     # a has 8, c 5, then b (by name before d) 4: items 0 to 3 are common to the three
     assert (by["raters"].dims["k"], by["raters"].n) == ("3", 4)
+    matrix[5:, 3] = NAN  # d has a single rating
+    reasons = {str(f.reason) for f in icc(RatingTable.from_matrix(matrix)) if f.dims["columns"] == "raters"}
+    assert all("3 of 4 raters" in reason for reason in reasons), reasons
     crowd = np.full((30, 30), NAN)
     for item in range(30):
         crowd[item, [item, (item + 7) % 30]] = 1 + item % 5

@@ -163,6 +163,19 @@ EVEN = np.arange(ITEMS) % 2 == 0
 HALF = np.arange(ITEMS) < 6
 
 
+def test_answers_by_writer_are_those_of_people_and_of_each_model():
+    subgroups = {"model": {"x": EVEN, "y": ~EVEN}}
+    columns = {"m": np.ones(ITEMS), "ann": np.where(EVEN, 1, 2), "bo": np.full(ITEMS, 2.0)}
+    kinds = {"m": "model", "ann": "human", "bo": "human"}
+    metrics = of_raters(columns, kinds, subgroups=subgroups, lengths=np.arange(ITEMS))
+    shares = values(metrics, "answer_share", "group", "part", "answer")
+    by_writer = {key: value for key, value in shares.items() if key[1] is not None}
+    assert by_writer == {
+        ("m", "x", "1"): 1, ("m", "x", "2"): 0, ("m", "y", "1"): 1, ("m", "y", "2"): 0,
+        ("people", "x", "1"): 0.5, ("people", "x", "2"): 0.5, ("people", "y", "1"): 0, ("people", "y", "2"): 1,
+    }  # fmt: skip
+
+
 def test_a_contrast_for_a_writer_is_between_the_writers_own_responses():
     scores = np.where(HALF, np.where(EVEN, 5.0, 1), np.where(EVEN, 1.0, 5))
     subgroups = {**PARTS, "model": {"x": EVEN, "y": ~EVEN}}
