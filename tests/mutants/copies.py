@@ -113,14 +113,14 @@ class Copies:
             if drawn:
                 (copy / drawn.path).write_text(drawn.mutant.text, encoding="utf-8")
                 os.utime(copy / drawn.path, (changed := next(self._changes), changed))
-            log, own = copy.with_suffix(".log"), copy.with_suffix(".models")
+            log, changed_models = copy.with_suffix(".log"), copy.with_suffix(".models")
             # What a changed module writes into the cache must not be there for the next mutant.
-            cache = own if drawn and drawn.path.is_relative_to(BUILDERS) else self._folder / "models"
+            cache = changed_models if drawn and drawn.path.is_relative_to(BUILDERS) else self._folder / "models"
             options = ["-qx", "--tb=no", "-p", "no:cacheprovider", *arguments]
             request = {"arguments": options, "log": str(log), "limit": self._limit, "cache": str(cache)}
             status = self._ask(self._processes[copy], request)
             failing = failing_test(log.read_text("utf-8"))
-            shutil.rmtree(own, ignore_errors=True)
+            shutil.rmtree(changed_models, ignore_errors=True)
         finally:
             if drawn:
                 shutil.copy2(ROOT / drawn.path, copy / drawn.path)
