@@ -154,6 +154,7 @@ def flaky(fails: set[str]) -> Callable[[Seen], Answer]:
     return answer
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pictures", [120, pytest.param(5000, marks=pytest.mark.torture)])
 def test_a_killed_worker_refetches_one_unit_at_most(
     tmp_path: Path, server: HttpsServer, site: Site, pictures: int

@@ -142,6 +142,7 @@ def of_run(result: list[tuple[str, dict[str, str], float]]) -> dict[tuple[str, .
     return sums
 
 
+@pytest.mark.long
 def test_ray_exports_what_the_stages_did(address: str) -> None:
     counted = {
         ("ray_remine_rows_total", "embed", "ok"): ROWS - ERRORS,
@@ -164,6 +165,7 @@ def test_ray_exports_what_the_stages_did(address: str) -> None:
     assert 0 < device <= actor
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="not installed: apt-get install prometheus")
 def test_a_prometheus_collects_them(address: str, tmp_path: Path) -> None:
     """With Ray's own configuration, and the list of machines that Ray writes for it."""

@@ -131,6 +131,7 @@ def test_single_actors_without_a_gpu_share_a_process() -> None:
         assert list(stages.groups_of([decode, embed], resources)) == expected, (before, after)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "streamed", [pytest.param(False, id="process", marks=pytest.mark.torture), pytest.param(True, id="stream")]
 )

@@ -333,6 +333,7 @@ def faults_of(job: str, chosen: dict[str, str]) -> list[str]:
     return [f"{group}={chosen[group]}: {name}" for group, name in names.items() if name != chosen[group]]
 
 
+@pytest.mark.long
 def test_every_option_of_every_group_composes() -> None:
     """Each file once: those of different groups of a job together, since each configuration takes Hydra 0.1 s."""
     faults = []

@@ -63,6 +63,7 @@ def test_one_of_two_runs_writes_the_table(racers: list[Racer], out: str, identit
     assert complete(plan(out, identity={"rules": {"x": identity}}))["complete"]  # the refused command, later
 
 
+@pytest.mark.long
 def test_two_configurations_on_a_store_that_ignores_conditions(racers: list[Racer], out: str) -> None:
     with FaultProxy(os.environ["AWS_ENDPOINT_URL"]) as proxy, through(proxy):
         proxy.ignores_conditions = True
