@@ -83,6 +83,7 @@ def test_progress_counts_rows_where_their_number_is_known() -> None:
         assert [stage.name for stage in progress] == [stage.pool for stage in chain]
 
 
+@pytest.mark.long
 def test_tokens_are_reported_before_the_first_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def test_tokens_are_reported_before_the_first_row(
     assert run.finish()["complete"]
 
 
+@pytest.mark.long
 def test_a_unit_is_neither_silent_nor_given_up_while_it_yields_no_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_every_row_passes_two_stages_once(tmp_path: Path, capsys: pytest.Capture
     assert re.fullmatch(r"312/312 rows  [\d,]+\.\d rows/s  2 errors", last["test embed"])
 
 
+@pytest.mark.long
 def test_many_units_smaller_than_a_batch_on_object_storage(tmp_path: Path, s3: str) -> None:
     out, sizes = locations.join(s3, "flow", "out"), [number % 4 for number in range(40)]
     apart = StageResources(actors=2, num_cpus=0.1, batch_size=1000)  # in processes of their own

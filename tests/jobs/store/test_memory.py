@@ -96,6 +96,7 @@ def peaks_of_steps(out: str, shards: int) -> dict[str, int]:
     return {name: min(peak_of(step) for _ in range(3)) for name, step in steps.items()}
 
 
+@pytest.mark.long
 def test_what_passes_is_not_held(tmp_path: Path) -> None:
     """Opening, resuming and finishing, in what Python itself takes at most; in a process without other threads."""
     peaks = {}

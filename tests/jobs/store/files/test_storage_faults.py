@@ -69,7 +69,7 @@ def names(out: str) -> set[str]:
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault("answer", of("GET", "PUT"), times=2, each=True),
+        pytest.param(Fault("answer", of("GET", "PUT"), times=2, each=True), marks=pytest.mark.long),
         Fault("answer", of("GET", "PUT"), times=1, each=True, status=500, code="InternalError"),
         Fault("cut answer", of("GET"), times=2, each=True),
         Fault("cut request", of("PUT"), times=1, each=True),
