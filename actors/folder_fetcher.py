@@ -104,7 +104,6 @@ class FolderFetcher:
             return row | image_rows.failed(Status.MISSING, "not_in_folder", "the folder has no such picture")
         try:
             async with reading:
-                # Not a method: if a thread dropped the last reference to this object, the loop would wait for itself.
                 data = await asyncio.to_thread(_read, self._files, path, self._max_bytes)
                 rendered = await self._decoders.decode(data)
         except PictureError as error:

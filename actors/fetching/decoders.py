@@ -15,6 +15,7 @@ import sys
 import weakref
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from PIL import Image
@@ -171,14 +172,16 @@ def close_when_dropped(owner: object, runner: asyncio.Runner, decoders: Decoders
     """When `owner` is collected, close `decoders`, then `runner`, whose event loop their pipes belong to.
 
     Otherwise the loop may be collected first, and the pipes then report a closed loop in whatever code is running.
+
+    They are closed in a new thread, since any thread may drop the last reference to `owner`: one of the
+    loop's own threads (a failed call's traceback refers to its callers) would wait for itself, and one that runs
+    another loop cannot run this one.
     """
-    weakref.finalize(owner, _close, runner, decoders).atexit = False  # then the processes are killed
+    closing = Thread(target=_close, args=(runner, decoders), name="close decoders")
+    weakref.finalize(owner, closing.start).atexit = False  # then the processes are killed
 
 
 def _close(runner: asyncio.Runner, decoders: Decoders) -> None:
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        return  # no other loop can run in this thread now; `decoders` kills its processes when collected
     runner.run(decoders.close())
     runner.close()
 

@@ -1,9 +1,6 @@
-import asyncio
-import gc
 import hashlib
 import io
 import os
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -123,23 +120,6 @@ def test_a_file_may_have_all_the_bytes_that_are_allowed(folder):
     size = (folder / "good.jpg").stat().st_size
     kinds = {by: fetcher(folder, max_bytes=size - by)(asked("good.jpg"))["error_kind"][0].as_py() for by in (0, 1)}
     assert kinds == {0: None, 1: "too_many_bytes"}
-
-
-def test_no_thread_keeps_a_fetcher_that_is_dropped(folder, monkeypatch):
-    """A thread keeps its last call for a moment; closing the loop there would wait for this thread."""
-    calls, to_thread = [], asyncio.to_thread
-
-    async def slow(*call):
-        calls.append(call)
-        return await to_thread(*call)
-
-    monkeypatch.setattr(asyncio, "to_thread", slow)
-    stage = fetcher(folder)
-    assert stage(asked("empty.jpg")).num_rows == len(calls) == 1
-    dropped = weakref.ref(stage)
-    del stage
-    gc.collect()
-    assert dropped() is None
 
 
 def test_a_heavy_file_is_not_read(folder):

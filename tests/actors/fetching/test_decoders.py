@@ -9,6 +9,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from PIL import Image
 from actors import pictures
 from actors.fetching import decode_worker
 from actors.fetching.decode_worker import DECODE, LENGTH, RENDER, serve
-from actors.fetching.decoders import Decoders
+from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.pictures import PictureError, decode_rgb, inspect, render
 from tests.cases import check_cases
 
@@ -42,7 +43,7 @@ def rendered(data: bytes) -> Any:
         return error
 
 
-def told(outcome: Any) -> Any:
+def comparable(outcome: Any) -> Any:
     return (outcome.kind, str(outcome)) if isinstance(outcome, PictureError) else outcome
 
 
@@ -57,7 +58,7 @@ def test_children_do_what_render_does() -> None:
             await decoders.close()
 
     for data, got in zip(inputs, asyncio.run(go()), strict=True):
-        assert told(got) == told(rendered(data))
+        assert comparable(got) == comparable(rendered(data))
 
 
 def test_answers_of_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +172,38 @@ def test_children_are_killed_with_their_decoders() -> None:
     finally:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
+
+
+def test_any_thread_may_drop_the_owner_of_a_loop() -> None:
+    """A failed call's traceback refers to its callers, so that a thread of the loop may hold the last reference."""
+
+    class Owner:
+        pass
+
+    owners, runner, decoders = [Owner()], asyncio.Runner(), Decoders(processes=1)
+    close_when_dropped(owners[0], runner, decoders)
+    loop_has_stopped, dropped = threading.Event(), threading.Event()
+
+    def drop() -> None:
+        loop_has_stopped.wait(20)
+        owners.clear()
+        dropped.set()
+
+    async def leave_a_call_running() -> psutil.Process:
+        others = set(psutil.Process().children())
+        await decoders.decode(encoded(photo(30, 20)))
+        asyncio.get_running_loop().run_in_executor(None, drop)
+        (child,) = set(psutil.Process().children()) - others
+        return child
+
+    child, loop = runner.run(leave_a_call_running()), runner.get_loop()
+    loop_has_stopped.set()
+    assert dropped.wait(20)
+    for thread in threading.enumerate():
+        if thread.name == "close decoders":
+            thread.join(20)
+    assert loop.is_closed()
+    assert not child.is_running()
 
 
 def test_children_end_with_a_killed_parent() -> None:
