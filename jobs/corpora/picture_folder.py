@@ -6,7 +6,7 @@ from jobs.store.files.locations import Object
 
 def list_files(folder: str) -> list[Object]:
     """Return the files below `folder`, including unreadable files but not those whose names begin with a dot."""
-    return [o for o in locations.find(folder, strict=False) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
+    return [file for file in locations.find(folder, strict=False) if not locations.is_hidden(file.uri)]
 
 
 def name_in(folder: str, uri: str) -> str:

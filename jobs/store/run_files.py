@@ -40,7 +40,7 @@ def one_file(key: str, uri: str, kinds: str) -> Object:
         InputError: there are several files or none.
     """
     everything = locations.find(uri)
-    files = [file for file in everything if not file.uri.rsplit("/", 1)[-1].startswith(".")] or list(everything)
+    files = [file for file in everything if not locations.is_hidden(file.uri)] or list(everything)
     if len(files) == 1:
         return files[0]
     is_table = any(f"/{FOLDER}/" in file.uri for file in files)

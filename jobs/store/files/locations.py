@@ -119,6 +119,11 @@ def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
     return files
 
 
+def is_hidden(uri: str) -> bool:
+    """Return whether a file's name begins with a dot: other programs keep their own data in such files."""
+    return uri.rsplit("/", 1)[-1].startswith(".")
+
+
 def listing(folder: str) -> CompactList[Object]:
     """Return everything below `folder`, sorted by uri; empty if it does not exist.
 
