@@ -196,9 +196,12 @@ class Batches:
             raise InputError(f"{self._uri}: {message}") from error
 
     def _integers(self, rows: pa.Table, roles: Sequence[str]) -> pa.Table:
+        """Convert the cells of `roles`, of which empty ones stay null, and reject rows with another text."""
         for role in roles:
-            rows = _with(rows, role, mapped(rows[role], _integer, pa.int32()))
-            rows = self._drop(rows, pc.is_null(rows[role]), f"bad_{role}", f"{role} is not a whole number, at least 0")
+            numbers = mapped(rows[role], _integer, pa.int32())
+            unreadable = pc.and_(pc.is_valid(rows[role]), pc.is_null(numbers))
+            rows = _with(rows, role, numbers)
+            rows = self._drop(rows, unreadable, f"bad_{role}", f"{role} is not a whole number, at least 0")
         return rows
 
 

@@ -30,15 +30,17 @@ def read(
 
 
 def test_samples_and_durations_of_the_long_form(tmp_path: Path) -> None:
+    """An empty cell of a sample stays null: `rows.ratings` makes it 0, as without the column."""
     path = tmp_path / "a.csv"
     path.write_text(
         "item_id,rater,value,question,sample,seconds\n"
         "i,a,4,q,0,1.5\ni,a,3,q,2147483647,-1\ni,a,2,q,1.0,nan\ni,a,1,q,-1,2\ni,a,1,q,2147483648,2\ni,a,1,q,1.5,2\n"
+        "i,a,1,q, ,2\ni,a,1,q,first,2\n"
     )
     rows, rejects = read(path, "ratings")
     kept = [(row["answer"], row["question"], row["sample"], row["seconds"]) for row in rows]
-    assert kept == [("4", "q", 0, 1.5), ("3", "q", 2**31 - 1, None), ("2", "q", 1, None)]
-    assert rejects == [(5, "bad_sample"), (6, "bad_sample"), (7, "bad_sample")]
+    assert kept == [("4", "q", 0, 1.5), ("3", "q", 2**31 - 1, None), ("2", "q", 1, None), ("1", "q", None, 2.0)]
+    assert rejects == [(line, "bad_sample") for line in (5, 6, 7, 9)]
 
 
 @pytest.mark.parametrize("file", ["a.csv", "a.parquet"])
@@ -48,7 +50,7 @@ def test_free_texts_have_their_field_time_and_sample(tmp_path: Path, file: str) 
         "item": ["1", "2", "3"],
         "why": ["because", None, "lost"],
         "else": ["x", "y", "z"],
-        "sample": ["3", "4", "5"],
+        "sample": ["3", None, "5"],
         "time": ["10", None, "30"],
     }
     path = tmp_path / file
@@ -63,9 +65,9 @@ def test_free_texts_have_their_field_time_and_sample(tmp_path: Path, file: str) 
     names = ("item_id", "rater", "field", "text", "sample", "time", "annotation")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("m/1", "anna", "reason", "because", 3, 10.0, first),
-        ("m/2", "anna", "reason", None, 4, None, first + 1),
+        ("m/2", "anna", "reason", None, None, None, first + 1),
         ("m/1", "anna", "other", "x", 3, 10.0, first),
-        ("m/2", "anna", "other", "y", 4, None, first + 1),
+        ("m/2", "anna", "other", "y", None, None, first + 1),
     ]
     assert rejects == [(first + 2, "no_item_id")]
 
