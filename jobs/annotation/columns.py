@@ -90,8 +90,8 @@ def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMappin
     """Return the columns to read from a file with this header.
 
     Raises:
-        InputError: columns are missing (the message lists all), a name to be read occurs twice, no column determines
-            the question, or the file has a column of raters besides `rater=`.
+        InputError: columns are missing (the message lists all), a name to be read occurs twice or in different case,
+            no column determines the question, or the file has a column of raters besides `rater=`.
     """
     roles = {}
     for role in (f.name for f in fields(RatingColumns) if f.name not in MAPPINGS):
@@ -133,14 +133,21 @@ def _free_texts(header: Sequence[str], reading: Reading, *, uri: str) -> dict[st
     """Return the column of each field: from `columns.remarks`, else the column with the field's name."""
     if reading.columns.remarks:
         return dict(reading.columns.remarks)
-    by_fold = {name.casefold(): name for name in header}
     names = [field.name for field in reading.free_texts]
-    if by_name := {name: by_fold[name] for name in names if name in by_fold}:
+    if by_name := _by_name(uri, header, names, key="remarks"):
         return by_name
     raise InputError(
         f"{uri}: no column of free text ({', '.join(names)}); its columns are {', '.join(header)} "
         "(choose with columns.remarks={field: column})"
     )
+
+
+def _by_name(uri: str, header: Sequence[str], names: Sequence[str], *, key: str) -> dict[str, str]:
+    """Return the column of each of `names` that the file has, in any case; `columns.` with `key` chooses others."""
+    columns = {
+        name: delimited.column_in_any_case(uri, header, name, key=f"columns.{key}={{{name}: column}}") for name in names
+    }
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, uri: str) -> dict[str, str]:
@@ -161,9 +168,8 @@ def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, 
                 f"(the columns are {', '.join(header)}) or the question with question="
             )
         return {}
-    by_fold = {name.casefold(): name for name in header}
     questions = list(reading.questionnaire.sets) if reading.questionnaire else []
-    if by_name := {question: by_fold[question.casefold()] for question in questions if question.casefold() in by_fold}:
+    if by_name := _by_name(uri, header, questions, key="questions"):
         return by_name
     raise InputError(
         f"{uri}: no column of answers; its columns are {', '.join(header)} "

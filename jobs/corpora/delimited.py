@@ -149,6 +149,24 @@ def require_columns(uri: str, header: Sequence[str], names: Iterable[str], *, hi
         raise InputError(f"{uri}: duplicate column {', '.join(duplicates)} in the header; rename one of the two")
 
 
+def column_in_any_case(uri: str, header: Sequence[str], name: str, *, key: str) -> str | None:
+    """Return the column of `header` whose name differs from `name` in case at most; None without one.
+
+    Args:
+        key: the setting that chooses a column, for the message.
+
+    Raises:
+        InputError: two columns differ from each other only in case.
+    """
+    columns = list(dict.fromkeys(column for column in header if column.casefold() == name.casefold()))
+    if len(columns) > 1:
+        raise InputError(
+            f"{uri}: columns {' and '.join(columns)} differ only in case, and only one can be read; rename the others, "
+            f"or choose one with {key}"
+        )
+    return columns[0] if columns else None
+
+
 def records(uri: str, dialect: Dialect, columns: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the line (the header's is 1) of each row after the header, and the untrimmed text of each of `columns`.
 

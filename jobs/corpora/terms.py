@@ -197,7 +197,8 @@ def _phrase_column(uri: str, header: Sequence[str], configured: str | None) -> s
 
     A single column with another name is refused: it may be a list without a header, whose first phrase would be lost.
     """
-    column = configured or next((c for name in COLUMNS for c in header if c.lower() == name), None)
+    columns = (delimited.column_in_any_case(uri, header, name, key="terms.column=") for name in COLUMNS)
+    column = configured or next(filter(None, columns), None)
     hint = " (choose one with terms.column=; a list without a header is a .txt file)"
     if column is None:
         raise InputError(f"{uri}: no column {' or '.join(COLUMNS)}; there are {', '.join(header)}{hint}")

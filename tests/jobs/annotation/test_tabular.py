@@ -233,6 +233,9 @@ def test_columns_of_a_header_by_key_and_by_name() -> None:
             ["x", "tone"], Reading("ratings", RatingColumns(questions={"tone": "x", "clear": "tone"}), mood),
             {}, {"tone": "x", "clear": "tone"},
         ),
+        "mapped, in two cases": (
+            ["TONE", "tone"], Reading("ratings", RatingColumns(questions={"tone": "TONE"}), mood), {}, {"tone": "TONE"},
+        ),
         "mapped, any name": (["x"], Reading("ratings", RatingColumns(questions={"q": "x"}), None), {}, {"q": "x"}),
         "mapped, without questions of a rubric": (
             ["x"], Reading("ratings", RatingColumns(questions={"q": "x"}), of_list("r", ["a", "b"], ordinal=False)),
@@ -297,6 +300,15 @@ def test_headers_without_the_columns_of_a_table_are_refused() -> None:
             r"no column x \(columns\.remarks\.why=\)",
         ),
         "twice": ([*SHARED, "value", "value"], Reading("ratings", RatingColumns(), None, question="q"), "value"),
+        "questions in two cases": (
+            [*SHARED, "Tone", "clear", "TONE"], Reading("ratings", RatingColumns(), mood),
+            r"f\.csv: columns Tone and TONE differ only in case, and only one can be read; rename the others, or "
+            r"choose one with columns\.questions=\{tone: column\}$",
+        ),
+        "free texts in two cases": (
+            [*SHARED, "why", "Why"], Reading("remarks", RatingColumns(), None, free_texts=why),
+            r"columns why and Why differ only in case, .* columns\.remarks=\{why: column\}$",
+        ),
     }  # fmt: skip
 
     def check(header: list[str], reading: Reading, message: str) -> None:

@@ -122,6 +122,7 @@ REFUSED = [
     ("x.csv", b"a,b\n1,2\n", "no column term or terms or phrase or page_title; there are a, b"),
     ("x.csv", b"war\npeace\n", "there are war .*; a list without a header is a .txt file"),
     ("x.csv", b"term,term\nwar,peace\n", "duplicate column term"),
+    ("x.csv", b"Term,TERM\nwar,peace\n", "columns Term and TERM differ only in case, .*; rename .* terms.column="),
     ("x.csv", b"term\nwar\nLima, Peru\n", "line 3: 2 fields"),
     ("x.csv", b"term,note\nwar,a,b,c\n", "line 2: 4 fields"),
     ("x.csv", b'term\n"war\npeace\n', "line 2: column term: a quote"),
