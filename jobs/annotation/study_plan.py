@@ -36,7 +36,8 @@ def assign_items(
         own_sets: the item's own questions, by item_id.
 
     Raises:
-        InputError: quotas for an unknown group, an auditor who is a rater, or an infeasible plan.
+        InputError: quotas for an unknown group, an auditor who is a rater or whose file would be that of a group, or an
+            infeasible plan.
     """
     targets = rubric.targets if rubric and cfg.target == "rubric" and asks_targets(cfg, rubric) else ("",)
     groups = sorted({rater.group for rater in raters})
@@ -47,6 +48,11 @@ def assign_items(
         )
     if cfg.auditor in {rater.name for rater in raters}:
         raise InputError(f"auditor={cfg.auditor}: is one of the raters; name a person who has not seen the items")
+    if cfg.files == "group" and cfg.auditor and _stem(cfg.auditor) in map(_stem_of_group, groups):
+        raise InputError(
+            f"auditor={cfg.auditor}: files=group gives the tasks of a group a file of this name; write the auditor's "
+            "name differently"
+        )
     sets = {
         _SEPARATOR.join([item, target]): label
         for item, label in items.items()
@@ -98,8 +104,12 @@ def _row(cfg: AnnotateConfig, task: Assignment, *, role: str) -> dict[str, Any]:
         "group": task.group,
         "role": role,
         "audited": task.audit,
-        "file": _stem((task.group or "all") if by_group else task.rater),
+        "file": _stem_of_group(task.group) if by_group else _stem(task.rater),
     }
+
+
+def _stem_of_group(group: str) -> str:
+    return _stem(group or "all")
 
 
 def _stem(name: str) -> str:

@@ -147,7 +147,21 @@ def test_quotas_are_of_groups_that_raters_have() -> None:
     assert len(planned({"i": "s"}, None, per_group=1)) == 2
     with pytest.raises(InputError, match=r"quotas\.Chad=1: no rater has this country; must be one of Mali, Peru"):
         planned({"i": "s"}, None, quotas={"Mali": 2, "Chad": 1})
-    with pytest.raises(InputError, match="auditor=bo: is one of the raters"):
-        planned({"i": "s"}, None, per_item=1, audit=0.5, auditor="bo")
     with pytest.raises(InputError, match=r"^annotate: "):
         planned({"i": "s"}, None, quotas={"Peru": 2})
+
+
+def test_an_auditor_is_neither_a_rater_nor_named_like_the_file_of_a_group() -> None:
+    alone = [Rater(rater.name) for rater in RATERS]
+
+    def plan(auditor: str, raters: list[Rater], **keys: Any) -> list[Assignment]:
+        cfg = AnnotateConfig(input="", raters="", out="", per_item=1, audit=1.0, auditor=auditor, **keys)
+        return assign_items(cfg, {"i": "s"}, raters, None, {})
+
+    with pytest.raises(InputError, match="auditor=bo: is one of the raters"):
+        plan("bo", RATERS)
+    for auditor, raters in (("Mali", RATERS), ("all", alone)):
+        with pytest.raises(InputError, match=f"auditor={auditor}: files=group gives .* a file of this name; write"):
+            plan(auditor, raters, files="group")
+        assert len(plan(auditor, raters)) == 1
+    assert len(plan("all", RATERS, files="group")) == len(plan("Mali", alone, files="group")) == 1
