@@ -34,16 +34,19 @@ def read_targets(setting: Any) -> tuple[str, ...] | None:
     """Return the labels of `targets=`; None if it is not set.
 
     Args:
-        setting: a list of labels; a file with one label per line, where `#` begins a comment; or the name of a file of
-            `conf/target_lists`.
+        setting: a list of labels, which are taken literally; a file with one label per line, where `#` at the beginning
+            of a line or after a space begins a comment; or the name of a file of `conf/target_lists`.
 
     Raises:
         InputError: there is no such file or list, or it has no labels or a duplicate label.
     """
     if setting is None:
         return None
-    lines = [str(entry) for entry in setting] if isinstance(setting, list | tuple) else _lines(str(setting))
-    labels = [text for line in lines if (text := line.partition(" #")[0].strip()) and not text.startswith("#")]
+    if isinstance(setting, list | tuple):
+        entries = [str(entry) for entry in setting]
+    else:
+        entries = [line.partition(" #")[0] for line in _lines(str(setting)) if not line.lstrip().startswith("#")]
+    labels = [label for entry in entries if (label := entry.strip())]
     if not labels:
         raise InputError(f"targets={setting}: has no labels; name at least one")
     if duplicate := next((label for label in labels if labels.count(label) > 1), None):

@@ -25,9 +25,10 @@ from tests.factories import TableInMemory
 def test_labels_of_a_list_and_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("# source\njoy # not sadness\n\n C# \n#x\n", encoding="utf-8-sig")
     assert read_targets(str(tmp_path / "labels.txt")) == ("joy", "C#")
-    assert read_targets(["a", 1]) == ("a", "1")
+    assert read_targets(["a", 1, "#metoo", "C #", "a # b"]) == ("a", "1", "#metoo", "C #", "a # b")
     assert read_targets(None) is None
-    for wrong in ([], ["# a"], ["a", "a "]):
+    (tmp_path / "comments.txt").write_text("# a\n #b\n")
+    for wrong in ([], [" "], ["a", "a "], str(tmp_path / "comments.txt")):
         with pytest.raises(InputError):
             read_targets(wrong)
 
