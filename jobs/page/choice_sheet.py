@@ -4,7 +4,7 @@ import base64
 import csv
 import io
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,13 +97,21 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def as_page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """Return the rows as HTML, with the pictures that `read_pictures` returned."""
+    """Return the rows as HTML, with the pictures that `read_pictures` returned.
+
+    Each prompt has its own heading, with its id if another prompt has the same text.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    prompts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_query: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        prompts[row["prompt"]].append({**row, "data": pictures.get(row["item_id"], {}).get("data")})
+        by_query[row["query_id"]].append({**row, "data": pictures.get(row["item_id"], {}).get("data")})
+    texts = {query: of_query[0]["prompt"] for query, of_query in by_query.items()}
+    times = Counter(texts.values())
+    prompts = [
+        {"text": text, "id": query if times[text] > 1 else "", "rows": by_query[query]} for query, text in texts.items()
+    ]
     return environment.get_template("choose.html.j2").render(prompts=prompts).encode()
 
 

@@ -3,6 +3,7 @@
 import base64
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,23 @@ def test_the_sheet_is_for_spreadsheet_programs() -> None:
 
 
 def test_the_page_has_a_list_for_each_prompt() -> None:
-    rows = [ROW, {**ROW, "item_id": "q" * 12, "rank": 2, "score": 0.25}, {**ROW, "prompt": "Two"}]
+    rows = [ROW, {**ROW, "item_id": "q" * 12, "rank": 2, "score": 0.25}, {**ROW, "prompt": "Two", "query_id": "t2"}]
     html = as_page(rows, {"p1": {"source_url": "u", "data": "data:image/webp;base64,AA"}}).decode()
     assert html.count("<ol>") == html.count("<h2") == 2
     assert "A &lt;b&gt;red&lt;/b&gt; door" in html
     assert html.count('<img src="data:image/webp;base64,AA" alt="picture 1">') == 2
     assert html.count("no picture") == 1
     assert "<b>2</b> · 0.2500 · qqqqqqqq<" in html
+    assert "query_id" not in html
+
+
+def test_prompts_of_the_same_text_are_shown_apart_with_their_ids() -> None:
+    rows = [{**ROW, "query_id": query, "item_id": item} for query, item in (("t1", "a"), ("t2", "b"), ("t1", "c"))]
+    html = as_page([*rows, {**ROW, "query_id": "t3", "prompt": "Two", "item_id": "d"}], {}).decode()
+    headings = re.findall(r"<h2 dir=\"auto\">(.*?)</h2>", html)
+    text = "A &lt;b&gt;red&lt;/b&gt; door"
+    assert headings == [f"{text}<small>query_id t1</small>", f"{text}<small>query_id t2</small>", "Two"]
+    assert [re.findall(r"· (\w)</small>", part) for part in html.split("<ol>")[1:]] == [["a", "c"], ["b"], ["d"]]
 
 
 def test_an_item_has_the_values_of_its_prompt() -> None:
