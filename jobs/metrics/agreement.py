@@ -169,7 +169,8 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
     definition = _KAPPA.format(weights=weights or "unweighted")
     dims = {"weights": weights or "none"}
     if len(answers.raters) != 2:
-        return undefined("kappa", definition, f"{len(answers.raters)} raters: kappa is defined for two", dims=dims)
+        reason = f"{len(answers.raters)} raters: kappa is defined for two"
+        return undefined("kappa", definition, reason, coverage=answers.coverage, dims=dims)
     code, levels = _answer_pairs(answers, by)
     if not len(code):
         return _no_pairs("kappa", definition, answers, dims=dims)
@@ -259,9 +260,10 @@ def agreement(
         if answers.n and not answers.values:
             reason = f"more than {MAX_LEVELS} different answers: not a closed set"
             share, alpha = _PERCENT.format(tolerance=0), _ALPHA.format(level="nominal")
+            n, coverage = _rated_twice(answers), answers.coverage
             return [
-                undefined("percent_agreement", share, reason, coverage=answers.coverage),
-                undefined("alpha", alpha, reason, coverage=answers.coverage, dims={"level": "nominal"}),
+                undefined("percent_agreement", share, reason, n=n, coverage=coverage),
+                undefined("alpha", alpha, reason, n=n, coverage=coverage, dims={"level": "nominal"}),
             ]
         return [
             percent_agreement(answers, by="value"),
@@ -270,7 +272,8 @@ def agreement(
         ]
     if (levels := len(answers.levels())) > MAX_LEVELS_OF_A_SCALE:
         reason = f"{levels:,} different scores: equal scores are too rare to measure agreement"
-        equal = undefined("percent_agreement", _PERCENT.format(tolerance=0), reason, coverage=answers.coverage)
+        n = _rated_twice(answers.with_scores())
+        equal = undefined("percent_agreement", _PERCENT.format(tolerance=0), reason, n=n, coverage=answers.coverage)
         return [equal, alpha_of_moments(answers)]
     metrics = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
     metrics += [krippendorff_alpha(answers, level) for level in LEVELS]
@@ -279,12 +282,18 @@ def agreement(
             metrics.append(krippendorff_alpha(answers, matrix, name=name))
         else:
             reason = f"the matrix has {len(np.asarray(matrix))} levels, but {levels} different scores occur"
-            metrics.append(undefined("alpha", _ALPHA.format(level=name), reason, dims={"level": name}))
+            definition, n = _ALPHA.format(level=name), _rated_twice(answers.with_scores())
+            metrics.append(undefined("alpha", definition, reason, n=n, coverage=answers.coverage, dims={"level": name}))
     return metrics + (pairwise_kappas(answers, weights="quadratic", by="score") if pairs else [])
 
 
 MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; a scale with more levels is treated as continuous
 _EQUAL = "all answers are equal: without variance, agreement cannot be distinguished from chance"
+
+
+def _rated_twice(answers: RatingTable) -> int:
+    """Return the number of items with two or more answers."""
+    return int((answers.per_item() >= 2).sum())
 
 
 def _pairable(counts: NDArray[Any]) -> NDArray[np.bool_]:

@@ -202,6 +202,11 @@ def test_weights_from_the_caller():
         "mine": False,
         "wrong": True,
     }
+    wrong = next(metric for metric in agreements if metric.dims.get("level") == "wrong")
+    assert (wrong.n, wrong.coverage) == (alpha.n, alpha.coverage) == (11, 41 / 48)
+    partly = replace(answers, score=np.where(answers.item == 0, NAN, answers.score))
+    *_, wrong = agreement(partly, weights={"wrong": [[0]]}, pairs=False)
+    assert (wrong.n, wrong.dims) == (10, {"level": "wrong"})
 
 
 def test_subsets_of_raters_and_pairs():
@@ -238,9 +243,11 @@ def test_scores_of_any_number_of_levels_have_an_interval_alpha():
 
 
 def test_more_answers_than_a_closed_set_may_have_are_reported():
-    free = replace(RatingTable.from_matrix([[1, 1], [2, 1]]), value=np.full(4, -1), score=np.full(4, np.nan), values=())
-    reasons = {metric.name: metric.reason for metric in agreement(free)}
-    assert reasons == dict.fromkeys(["percent_agreement", "alpha"], "more than 512 different answers: not a closed set")
+    rated = RatingTable.from_matrix(np.array([[1, 1], [2, 1], [NAN, 1]]))
+    free = replace(rated, value=np.full(5, -1), score=np.full(5, np.nan), values=())
+    undefined = {metric.name: (metric.reason, metric.n, metric.coverage) for metric in agreement(free)}
+    reason = "more than 512 different answers: not a closed set"
+    assert undefined == dict.fromkeys(["percent_agreement", "alpha"], (reason, 2, 5 / 6))
 
 
 def test_no_ratings_and_a_unanimous_answer_are_distinguished():
@@ -318,8 +325,8 @@ def test_a_kappa_says_its_weights_and_how_many_raters_it_lacks() -> None:
         metric = cohen_kappa(two, weights=weights)
         assert metric.dims["weights"] == (weights or "none")
         assert (weights or "unweighted") in metric.definition
-    three = cohen_kappa(RatingTable.from_matrix(np.ones((2, 3))))
-    assert three.reason == "3 raters: kappa is defined for two"
+    three = cohen_kappa(RatingTable.from_matrix(np.array([[1, 1, 1], [1, 1, NAN]])))
+    assert (three.reason, three.n, three.coverage) == ("3 raters: kappa is defined for two", 0, 5 / 6)
     assert "unweighted" in three.definition
 
 
@@ -327,6 +334,7 @@ def test_too_many_scores_are_not_compared_for_equality() -> None:
     scores = np.arange(2.0 * MAX_LEVELS_OF_A_SCALE + 2).reshape(-1, 2)
     equal, alpha = agreement(RatingTable.from_matrix(scores))
     assert (equal.name, equal.value, equal.coverage) == ("percent_agreement", None, 1)
+    assert equal.n == alpha.n == len(scores)
     assert equal.reason == f"{scores.size} different scores: equal scores are too rare to measure agreement"
     assert equal.definition == percent_agreement(RatingTable.from_matrix([[1, 1], [2, 3]])).definition
     assert (alpha.name, alpha.dims) == ("alpha", alpha_of_moments(RatingTable.from_matrix(scores)).dims)
