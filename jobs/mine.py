@@ -52,12 +52,7 @@ class MineConfig(ReadingRows):
 
 def execute(cfg: MineConfig) -> dict[str, Any] | None:
     """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
-    if cfg.match not in MATCHES:
-        near = difflib.get_close_matches(cfg.match, MATCHES, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise InputError(f"match={cfg.match}: must be one of {', '.join(MATCHES)}{hint}")
-    if cfg.corpus.name not in CORPORA:
-        raise InputError(f"corpus.name={cfg.corpus.name}: must be one of {', '.join(CORPORA)}")
+    _check_choices(cfg)
     fold, corpus = fold_of(cfg.fold), CORPORA[cfg.corpus.name]
     files = corpus.find_files(cfg.corpus.path)
     with ThreadPoolExecutor(HEADER_THREADS) as pool:
@@ -83,9 +78,9 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
         derived=False,
     )
     plan = limited(plan, cfg.limit, noun="records")
-    size = read_ahead.BLOCK if cfg.corpus.name == "wit" else None
+    get_bytes = read_ahead.BLOCK if cfg.corpus.name == "wit" else None
     note = quantity(len(terms), "term")
-    run = lifecycle.begin("mine", cfg, plan, pools=["mine"], note=note, streamed=False, get_bytes=size)
+    run = lifecycle.begin("mine", cfg, plan, pools=["mine"], note=note, streamed=False, get_bytes=get_bytes)
     if run is None:
         return None
     from jobs.runtime import stages
@@ -108,12 +103,24 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     )
     stages.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step or None, counted=unit)
     manifest = lifecycle.end("mine", run, excluded)
-    tallies = manifest["counts"]["tallies"]
+    _show_tallies(manifest["counts"]["tallies"])
+    return manifest
+
+
+def _check_choices(cfg: MineConfig) -> None:
+    if cfg.match not in MATCHES:
+        near = difflib.get_close_matches(cfg.match, MATCHES, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"match={cfg.match}: must be one of {', '.join(MATCHES)}{hint}")
+    if cfg.corpus.name not in CORPORA:
+        raise InputError(f"corpus.name={cfg.corpus.name}: must be one of {', '.join(CORPORA)}")
+
+
+def _show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
     summary.show_tally("hits by term", tallies.get("term", {}))
     summary.show_tally("mostly inside longer words (match=word leaves them out)", suspects(tallies))
     summary.show_tally("files scanned by", tallies.get("scanned_by", {}))
     summary.show_tally("rows read by the csv module", tallies.get("read_by_csv", {}))
-    return manifest
 
 
 def suspects(tallies: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

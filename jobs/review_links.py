@@ -15,7 +15,7 @@ its article. With kb.images=, the web addresses of up to `pictures` of the node'
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -63,13 +63,7 @@ class ReviewLinksConfig:
 
 def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     """Run the job and return the manifest of `items`; see the module's docstring."""
-    if cfg.ranks < 1:
-        raise InputError(f"ranks={cfg.ranks}: must be at least 1")
-    if not cfg.links:
-        raise InputError("links= is required: tables that remine link wrote")
-    if cfg.pictures < 1:
-        raise InputError(f"pictures={cfg.pictures}: must be at least 1")
-    limits.check(cfg.limit)
+    _check_keys(cfg)
     sources = [open_table(uri, "links") for pattern in cfg.links for uri in tables_in(pattern)]
     parts = {"nodes": "nodes", "articles": "texts"}
     kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
@@ -84,16 +78,11 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     if cfg.kb.images is not None:
         kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images")
         kb["images"] = open_table(cfg.kb.images, "images")
-    shown = reviewed_links.pictures(kb, set(texts), exclusion_filter) if cfg.kb.images is not None else {}
-    items = []
-    for (image, node), ranks in sorted(pairs.items()):
-        attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
-        if cfg.kb.images is not None:
-            others = [address for other, address in shown.get(node, ()) if other != image]
-            # A missing picture is an empty attribute: the fields of links must exist; links with empty ones are left
-            # out.
-            attributes |= {f"{PICTURE}{n + 1}": others[n] if n < len(others) else "" for n in range(cfg.pictures)}
-        items.append(_item(image, node, texts[node]["text_id"], attributes))
+    shown = reviewed_links.pictures(kb, set(texts), exclusion_filter) if cfg.kb.images is not None else None
+    items = [
+        _item(image, node, texts[node]["text_id"], _attributes(cfg, image, node, ranks, shown))
+        for (image, node), ranks in sorted(pairs.items())
+    ]
     limit = None
     if cfg.limit is not None:
         shown_pictures = len({image for image, _ in pairs})
@@ -120,6 +109,31 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
         say(f"  {limit}; the tables have no more")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
+
+
+def _check_keys(cfg: ReviewLinksConfig) -> None:
+    for key, number in (("ranks", cfg.ranks), ("pictures", cfg.pictures)):
+        if number < 1:
+            raise InputError(f"{key}={number}: must be at least 1")
+    if not cfg.links:
+        raise InputError("links= is required: tables that remine link wrote")
+    limits.check(cfg.limit)
+
+
+def _attributes(
+    cfg: ReviewLinksConfig,
+    image: str,
+    node: str,
+    ranks: Mapping[str, int],
+    shown: Mapping[str, Sequence[tuple[str, str]]] | None,
+) -> dict[str, str]:
+    """Return the attributes of an item; `shown`: id and address of each node's pictures, None without kb.images."""
+    attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
+    if shown is None:
+        return attributes
+    others = [address for other, address in shown.get(node, ()) if other != image]
+    # A missing picture is an empty attribute: the fields of links must exist; links with empty ones are left out.
+    return attributes | {f"{PICTURE}{n + 1}": others[n] if n < len(others) else "" for n in range(cfg.pictures)}
 
 
 def _item(image: str, node: str, text_id: str, attributes: Mapping[str, str]) -> dict[str, Any]:
