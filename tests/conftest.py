@@ -60,8 +60,8 @@ SLOW = tuple(
 LONGEST = tuple(
     f"{name}.py"
     for name in """
-    jobs/runtime/cluster/test_cluster_of_nodes jobs/test_kills models/test_papers_on_the_little_world
-    jobs/runtime/test_stage_faults jobs/test_fetch_urls jobs/test_century_pipeline test_types test_site
+    jobs/runtime/cluster/test_cluster_of_nodes test_types jobs/test_kills models/test_papers_on_the_little_world
+    jobs/runtime/test_stage_faults jobs/test_fetch_urls jobs/test_century_pipeline test_site
     actors/vlm/test_fused jobs/page/test_browser jobs/test_caire_pipeline jobs/runtime/configuration/test_config
     jobs/test_run_pipeline actors/vlm/test_real_configs actors/vlm/test_attacks jobs/test_purge actors/vlm/test_vllm
     jobs/runtime/test_stages jobs/store/files/test_storage_faults jobs/test_rome jobs/test_caire_planted
@@ -106,7 +106,7 @@ def place(path: Path) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest file first, then those with Ray, both kinds with their longest first, and mark the slow tests.
+    """Put the two longest files first, then those with Ray, both kinds with their longest first; mark the slow tests.
 
     With `--dist loadfile` a file's tests run in one process of xdist. Each process starts its own Ray for its
     first file that needs one, so that files with Ray run in parallel, and ends it before the first that needs none.
@@ -115,7 +115,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def order(item: pytest.Item) -> tuple[bool, bool, int, bool]:
         at = place(item.path)
-        return at > 0, item.path not in with_ray, at, not is_slow(item)
+        return at > 1, item.path not in with_ray, at, not is_slow(item)
 
     items.sort(key=order)
     for item in items:

@@ -20,6 +20,7 @@ WITHOUT_RAY = "from tests.in_process import stages_in_process\ncontext = stages_
 USES_NO_RAY = "import ray\nassert not ray.is_initialized()"
 
 
+@pytest.mark.long
 def test_the_site_has_all_pages_and_no_broken_link(tmp_path: Path) -> None:
     config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path), strict=True)
     config.plugins.on_startup(command="build", dirty=False)

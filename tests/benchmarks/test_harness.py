@@ -274,6 +274,7 @@ def test_the_list_and_wrong_commands(capsys: pytest.CaptureFixture[str]) -> None
         command.main(["mine", "smoke", "--repeats", "0"])
 
 
+@pytest.mark.long
 def test_wit_like_is_wit_like(tmp_path: Path) -> None:
     pytest.importorskip("wordfreq")
     import csv

@@ -52,6 +52,7 @@ def study(tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("in_process", "without_plots")
+@pytest.mark.long
 def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
     for package in ("sacrebleu", "rouge_score", "pycocoevalcap"):
         pytest.importorskip(package, reason="needs the extra overlap")

@@ -111,6 +111,7 @@ def test_curation_continues_after_a_purge_and_what_follows_it_is_kept(tmp_path: 
 
 
 @pytest.mark.usefixtures("in_process")
+@pytest.mark.long
 def test_tables_of_pieces_continue_after_a_purge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A purged unit has fewer rows, but its pieces keep their number and names, so that later tables keep theirs."""
     root = tmp_path / "R"

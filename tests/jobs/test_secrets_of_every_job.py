@@ -5,6 +5,7 @@ The jobs here work without models: those of `tests.jobs.small_jobs`, then those 
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from jobs.runtime.command_line import cli
@@ -47,6 +48,7 @@ def commands_of_tables(written: Path, inputs: Path, exclusions: Path) -> dict[st
     }
 
 
+@pytest.mark.long
 def test_jobs_without_models(tmp_path: Path) -> None:
     inputs, written = tmp_path / "inputs", tmp_path / "written"
     exclusions = tmp_path / "exclusions.txt"

@@ -73,6 +73,7 @@ def test_rows_are_those_of_a_scan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["shuffled", "same"])
+@pytest.mark.long
 def test_a_run_reads_about_the_bytes_of_its_tables(s3: str, tmp_path: Path, order: str) -> None:
     base = f"{s3}/{tmp_path.name}"
     images = pictures(200, least=150_000, most=350_000)

@@ -137,6 +137,7 @@ AUDIT = """axe.run(document, {resultTypes: ['violations']}).then(found => {
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.long
 def test_axe_finds_no_serious_fault(browser, browse, dark):
     if not AXE.exists():
         pytest.skip("axe-core is not installed; install it with npm install --no-save axe-core")

@@ -103,6 +103,7 @@ def test_two_stages_of_a_stream_are_counted_together() -> None:
     ray_session.start(RayConfig(), Resources(), demands(Resources(), ["decode", "embed"], streamed=True))
 
 
+@pytest.mark.long
 def test_the_runs_of_a_driver_share_a_warm_process(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for number in range(2):

@@ -118,6 +118,7 @@ def test_buckets_are_made_only_on_request(server: LoopbackS3) -> None:
             server.create_bucket(name)
 
 
+@pytest.mark.long
 def test_stop_ends_the_server_and_a_new_start_finds_the_objects(tmp_path: Path) -> None:
     server = LoopbackS3(tmp_path)
     with pytest.raises(RuntimeError, match="not running"):
@@ -148,6 +149,7 @@ def test_server_dies_with_its_killed_owner(tmp_path: Path) -> None:
     assert gone(pid)
 
 
+@pytest.mark.long
 def test_two_start_at_once_from_threads_that_end(tmp_path: Path) -> None:
     servers = [LoopbackS3(tmp_path / str(i)) for i in range(2)]
     try:
@@ -161,6 +163,7 @@ def test_two_start_at_once_from_threads_that_end(tmp_path: Path) -> None:
             server.stop()
 
 
+@pytest.mark.long
 def test_taken_ports_are_drawn_again(server: LoopbackS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = s3_server.free_ports
     taken = int(server.endpoint.rsplit(":", 1)[1])

@@ -354,6 +354,7 @@ AUDIT = """axe.run(document, {resultTypes: ['violations']}).then(result => resul
     .map(one => [one.id, one.nodes.length, one.nodes[0].html]))"""
 
 
+@pytest.mark.long
 def test_a_person_uses_it_in_chromium(site: Served, tmp_path: Path) -> None:
     if CHROMIUM is None:
         assert not os.environ.get("CI"), "chromium is not installed, and CI is set"

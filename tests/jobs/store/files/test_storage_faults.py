@@ -135,6 +135,7 @@ def test_an_upload_in_parts_is_whole_or_absent(proxy: FaultProxy, out: str, tmp_
         assert stream.read() == large.read_bytes()
 
 
+@pytest.mark.long
 def test_listings_of_any_page_size_and_more_than_a_thousand_objects(proxy: FaultProxy, out: str) -> None:
     complete(plan(out))
     uris = [f"{out}/_rejects/{number:04}.0.parquet" for number in range(OBJECTS)]

@@ -78,6 +78,7 @@ def test_two_configurations_on_a_store_that_ignores_conditions(racers: list[Race
                 begin(plan(out, identity={"rules": {"x": 3}}))
 
 
+@pytest.mark.long
 def test_one_of_two_takes_over_an_expired_lease(racers: list[Racer], out: str) -> None:
     complete(plan(out))
     expired = {"holder": asdict(lease.Holder("head-2", 7, 0.0)), "until": time.time() - 1}
