@@ -125,6 +125,14 @@ def test_csv_has_the_same_rows(study: Path) -> None:
     assert pcsv.read_csv("ratings.csv", convert_options=options).equals(pq.read_table("ratings.parquet"))
 
 
+def test_texts_that_would_be_formulas_are_marked_only_for_spreadsheets(study: Path) -> None:
+    write_table(study / "remarks", "ratings", [rating("i", "p", "q", "1", comment="=1+1")])
+    for out in ("ratings.csv", "ratings.parquet"):
+        export("ratings=[remarks]", out=out)
+    assert [row["comment"] for row in pq.read_table("ratings.parquet").to_pylist()] == ["=1+1"]
+    assert pcsv.read_csv("ratings.csv")["comment"].to_pylist() == ["'=1+1"]
+
+
 @pytest.mark.parametrize("entry", [RED["image_id"], "http://i/red.jpg"])
 def test_ratings_of_excluded_pictures_are_left_out(study: Path, entry: str, capsys: pytest.CaptureFixture[str]) -> None:
     (study / "excluded.txt").write_text(entry)

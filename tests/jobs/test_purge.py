@@ -42,6 +42,7 @@ from tests.jobs.purged_run import (
     item,
     listed,
     put,
+    rating,
     text_of,
     write,
     write_run,
@@ -275,6 +276,43 @@ def test_an_interrupted_purge_is_completed_by_the_same_command(
     vectors = embedding_rows(IDS, "image", VECTORS)
     write(f"{run}/embeddings", "embeddings", halves(vectors), f"{run}/images", listed=digest)
     assert files_of(run, "*.parquet") == written
+
+
+def test_a_purge_that_was_interrupted_before_its_pages_removes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """When it continues, no row is left to remove; its journal has the entries that matched one."""
+    root, remove = tmp_path / "R", locations.remove
+    write(f"{root}/images", "images", halves(PICTURES))
+    page = root / "choose" / "index.html"
+    put(str(page), files.GENERATOR.decode())
+    keys = [f"input={root}", listed(tmp_path, IDS[GONE])]
+
+    def interrupted(uris: list[str]) -> None:
+        if str(page) in uris:
+            raise KeyboardInterrupt
+        remove(uris)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(locations, "remove", interrupted)
+        assert cli.main("purge", keys) == 130
+    assert len(rows_of(f"{root}/images")) == len(IDS) - 1
+    assert page.exists()
+    capsys.readouterr()
+    for more, verb, are_there in (("plan=true", "would remove", True), ("plan=false", "removed", False)):
+        assert cli.main("purge", [*keys, more]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert printed[:2] == [f"purge: {verb} 0 rows of 0 tables", f"  files removed: {page}"]
+        assert [path.exists() for path in (page, root / "_purge.json")] == [are_there] * 2
+    assert printed[-1] == "  exclusions: 1 of 1 entries match a picture here"
+
+
+def test_an_entry_that_only_ratings_have_matches_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "R"
+    write(f"{root}/people", "ratings", {"unit0": [rating(name, "p") for name in IDS]})
+    for more in ("plan=true", "plan=false"):
+        assert cli.main("purge", [f"input={root}", listed(tmp_path, IDS[GONE], content_id("typo")), more]) == 0
+        assert "exclusions: 1 of 2 entries match no picture here" in capsys.readouterr().out
 
 
 def test_what_was_made_from_a_unit_that_is_rewritten_twice_names_the_last_object(run: Path) -> None:

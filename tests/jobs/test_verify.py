@@ -12,6 +12,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
 from jobs.store import keys
 from jobs.store.json_types import FOOTER_KEY
+from jobs.store.limits import Taken
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
@@ -115,6 +116,27 @@ def test_missing_units_are_found(table: Path, capsys: pytest.CaptureFixture[str]
     (table / "unit0.parquet").unlink()
     (table / "unit2.parquet").unlink()
     assert "3 of 3 units are missing" in faults(table, capsys)
+
+
+def test_without_damage_a_repair_removes_nothing(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A message recommends it only for damage."""
+    (table / "_run" / "units.jsonl").unlink()
+    with pytest.raises(RunError, match=r"records: 1 fault$"):
+        check(table)
+    assert cli.execute("verify", [f"input={table}", "repair=true"]) == {"removed": 0}
+    again = "0 damaged files removed; run the command that writes the table again"
+    assert capsys.readouterr().out == f"verify: {table}: {again}\n"
+    (table / "unit0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RunError, match=r"records: 2 faults; repair=true removes damaged units"):
+        check(table)
+
+
+def test_the_limit_of_a_table_is_printed(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = table / "_run" / "manifest.json"
+    limit = Taken(3, 3, 904, per_input=False, noun="rows")
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"limit": limit.to_json()}))
+    check(table)
+    assert capsys.readouterr().out.endswith("  limit=3: the first 3 of 904 rows; the table has no more\n")
 
 
 def test_an_object_of_others_is_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

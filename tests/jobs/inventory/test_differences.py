@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jobs.diff import configuration_line
-from jobs.inventory.differences import compare
+from jobs.inventory.differences import NOT_SET, ColumnDifference, compare
 from jobs.runtime.command_line import cli
 from jobs.tables import TABLES
 from tests.factories import embedding_rows, picture, rating, write_table, write_units
@@ -92,9 +92,24 @@ def test_a_tolerance_applies_to_whole_numbers(tmp_path: Path) -> None:
         write_table(
             tmp_path / side, "images", [picture(number) | {"width": width} for number, width in enumerate(all_widths)]
         )
-        for side, all_widths in {"a": [10, 10, 10], "b": [10, 11, 12]}.items()
+        for side, all_widths in {"a": [10, 10, 10], "b": [10, 11, 12, 13, 14]}.items()
     )
     assert [compare(a, b, tolerance=value).changed for value in (0.0, 1.0, 2.0)] == [2, 1, 0]
+    for first, second, only in ((a, b, (0, 2)), (b, a, (2, 0))):
+        differences = compare(first, second)
+        assert differences.columns == {"width": ColumnDifference(2, 2.0)}
+        assert (differences.rows, differences.only) == ((3 + only[0], 3 + only[1]), only)
+
+
+def test_keys_of_either_configuration_are_compared(tmp_path: Path) -> None:
+    rows = [rating("i", "r", "q", "v")]
+    a = write_table(tmp_path / "a", "ratings", rows, prompt={"name": "x", "text": "t"}, encoding="cp1252")
+    b = write_table(tmp_path / "b", "ratings", rows, prompt={"name": "y", "text": "t"}, limit=2)
+    differences = compare(a, b)
+    assert differences.configuration == {
+        "encoding": ("cp1252", NOT_SET), "limit": (NOT_SET, 2), "prompt.name": ("x", "y")
+    }  # fmt: skip
+    assert differences.is_equal  # whatever the configuration
 
 
 def test_vectors_are_compared(tmp_path: Path) -> None:

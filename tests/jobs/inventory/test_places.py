@@ -1,7 +1,10 @@
 """`ls`, `rm`, `gc`, `copy`: what lies where, and that nothing else is touched."""
 
+import fcntl
 import gzip
+import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from jobs import gc, ls, rm
 from jobs.errors import InputError
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.found import files_by_table, find_tables
@@ -110,6 +114,43 @@ def test_ls_counts_rows_units_and_bytes_by_table(tmp_path: Path, capsys: pytest.
     assert "    table: ratings" in out
 
 
+def test_ls_prints_a_line_for_each_table_and_their_sum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, rows, days in (("few", 1, 3), ("many", 1200, 400)):
+        write_table(tmp_path / name, "ratings", [rating(f"i{n}", "ann", "q", "1") for n in range(rows)])
+        past = time.time() - days * 86_400 - 60
+        for file in (tmp_path / name / "_run").iterdir():
+            os.utime(file, (past, past))
+    tables = few, many = find_tables(str(tmp_path))
+    assert ls.execute(ls.LsConfig([str(tmp_path), few.uri])) == list(tables)  # each table once
+    heading, *lines, total = capsys.readouterr().out.splitlines()
+    assert tuple(heading.split()) == ls.HEADINGS
+    assert [line.split() for line in lines] == [
+        [table.uri, "ratings", rows, "1", *size(table.size).split(), *of_age, "complete", table.identity_hash[:8]]
+        for table, rows, of_age in ((few, "1", ("3", "d")), (many, "1,200", ("1", "y")))
+    ]
+    assert total == f"2 tables, {size(few.size + many.size)}"
+
+
+def test_what_a_table_lost_is_counted_by_what_is_left(tmp_path: Path) -> None:
+    """Rows are those of the manifest only if it says that the run ended with all units of the list."""
+    write_units(tmp_path / "t", "ratings", [RATINGS[:1], RATINGS[1:]])
+    run = tmp_path / "t" / "_run"
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["counts"]["rows_out"] = 7
+
+    def counted() -> tuple[int, int, int | None, str]:
+        (table,) = find_tables(str(tmp_path))
+        return table.rows, table.units, table.planned, table.state
+
+    for is_complete, rows in ((True, 7), (False, 2)):
+        (run / "manifest.json").write_text(json.dumps(manifest | {"complete": is_complete}))
+        assert counted() == (rows, 2, 2, "complete")
+    (tmp_path / "t" / "unit1.parquet").write_bytes(b"damaged")
+    assert counted() == (1, 2, 2, "complete")
+    (run / "inputs.jsonl").unlink()
+    assert counted() == (1, 2, None, "list of units lost")
+
+
 def test_a_table_changed_when_the_last_of_its_run_files_was_written(tmp_path: Path) -> None:
     write_table(tmp_path / "t", "ratings", RATINGS)
     identity, manifest = (tmp_path / "t" / "_run" / name for name in (run_files.IDENTITY, run_files.MANIFEST))
@@ -151,15 +192,73 @@ def test_rm_asks_and_leaves_what_is_not_ours(
     before = snapshot(tmp_path)
     assert cli.main("rm", [str(tmp_path)]) == 2  # nobody to ask
     assert "yes=true" in capsys.readouterr().err
+    images, ratings = find_tables(str(tmp_path))
+    listed = (
+        f"  {images.uri}: images, 3 rows, {size(images.size)}\n  {ratings.uri}: ratings, 2 rows, {size(ratings.size)}"
+    )
+    total = f"2 tables, {size(images.size + ratings.size)}"
+    capsys.readouterr()
     assert cli.main("rm", [str(tmp_path), "plan=true"]) == 0
-    for answer in (False, None):
-        monkeypatch.setattr("jobs.rm.confirm", lambda _, answer=answer: answer)
-        cli.main("rm", [str(tmp_path)])
+    assert capsys.readouterr().out == f"{listed}\nrm: would remove {total}\n"
+    for answer, status, last in ((False, 0, "rm: nothing removed\n"), (None, 2, "")):
+        questions: list[str] = []
+        monkeypatch.setattr("jobs.rm.confirm", lambda text, answer=answer, to=questions: to.append(text) or answer)
+        assert cli.main("rm", [str(tmp_path)]) == status
+        assert capsys.readouterr().out == f"{listed}\n{last}"
+        assert questions == [f"rm: remove {total}?"]
     assert snapshot(tmp_path) == before
 
     assert cli.main("rm", [str(tmp_path / "images"), str(tmp_path / "ratings"), "yes=true"]) == 0
     assert snapshot(tmp_path) == {"images/own.txt": b"mine", "notes.txt": b"ours"}
     assert "own.txt" in capsys.readouterr().out
+
+
+def test_a_table_inside_another_is_removed_first_and_some_of_the_files_of_others_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outer = write_table(tmp_path / "t", "ratings", RATINGS)
+    inner = write_table(tmp_path / "t" / "_partial", "ratings", RATINGS)
+    assert rm.execute(rm.RmConfig([outer], yes=True)) == [outer, inner]
+    assert not (tmp_path / "t").exists()  # which the outer one could not remove while the inner one was there
+    assert capsys.readouterr().out.splitlines()[-1].startswith("rm: removed 2 tables, ")
+    for count, more in ((5, ""), (7, " and 2 more")):
+        write_table(outer, "ratings", RATINGS)
+        names = [f"{outer}/own{number}.txt" for number in range(count)]
+        for name in names:
+            Path(name).touch()
+        rm.execute(rm.RmConfig([outer], yes=True))
+        assert f"  kept, not written by a run: {', '.join(names[:5])}{more}\n" in capsys.readouterr().out
+        for name in names:
+            Path(name).unlink()
+
+
+def test_a_table_that_another_process_writes_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second descriptor of its folder has the lock as another process would; no job keeps its own lock."""
+    table = tmp_path / "t"
+    write_units(table, "images", [IMAGES[:2], IMAGES[2:]])
+    (table / ".u.1.tmp").touch()
+    (table / "unit1.parquet").write_bytes(b"damaged")
+    (tmp_path / "listed.txt").write_text(IMAGES[0]["image_id"])
+    jobs = {
+        "gc": [str(table)],
+        "verify": [str(table), "repair=true"],
+        "purge": [f"input={table}", f"exclusions={tmp_path}/listed.txt"],
+        "rm": [str(table), "yes=true"],
+    }
+    folder = os.open(table / "_run", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    before = snapshot(table)
+    for job, keys in jobs.items():
+        assert cli.main(job, keys) == 2
+        assert "another process is writing this table" in capsys.readouterr().err
+        assert snapshot(table) == before, job
+    fcntl.flock(folder, fcntl.LOCK_UN)
+    for job, keys in jobs.items():
+        assert cli.main(job, keys) == 0, job
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(folder, fcntl.LOCK_UN)
+    os.close(folder)
+    assert not table.exists()
 
 
 def test_tables_on_s3_are_removed_with_their_lease(s3: str) -> None:
@@ -208,10 +307,11 @@ def test_gc_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureF
     for file in leftovers:
         file.write_bytes(b"12345")
 
-    assert cli.main("gc", [str(tmp_path), "plan=true"]) == 0
-    assert all(file.exists() for file in leftovers)
-    assert cli.main("gc", [str(tmp_path)]) == 0
-    assert "removed 4 files, 20 B" in capsys.readouterr().out
+    write_table(tmp_path / "without", "ratings", RATINGS)
+    for is_plan, verb in ((True, "would remove"), (False, "removed")):
+        assert gc.execute(gc.GcConfig([str(tmp_path)], plan=is_plan)) == {str(table): 4}
+        assert capsys.readouterr().out == f"  {table}: 4 files, 20 B\ngc: {verb} 4 files, 20 B\n"
+        assert all(file.exists() == is_plan for file in leftovers)
     assert snapshot(table) == kept
     assert cli.main("gc", [str(tmp_path)]) == 0
     assert capsys.readouterr().out == "gc: removed 0 files, 0 B\n"

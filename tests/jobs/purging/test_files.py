@@ -27,7 +27,7 @@ GONE, KEPT = content_id(URL), content_id("https://h.example/kept.jpg")
 
 def parquet(**columns: list[Any]) -> bytes:
     out = io.BytesIO()
-    pq.write_table(pa.table(columns), out)
+    pq.write_table(pa.table(columns), out, row_group_size=1)
     return out.getvalue()
 
 

@@ -8,7 +8,15 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration.named_keys import named, with_full_key, with_key, with_option, with_value, without_job
+from jobs.runtime.configuration.named_keys import (
+    named,
+    with_full_key,
+    with_key,
+    with_option,
+    with_own_key,
+    with_value,
+    without_job,
+)
 from tests.cases import check_cases
 
 
@@ -113,6 +121,12 @@ def test_the_name_of_the_job_does_not_precede_a_key() -> None:
         ("other: out=o: not empty", "other: out=o: not empty"),
     ):
         assert without_job(message, "job") == expected
+    for message, expected in (
+        ("job: out=o: not empty", "out=o: not empty"),
+        ("job: R/model: no weights", "models=mine.yaml: R/model: no weights"),
+        ("R/model: no weights", "models=mine.yaml: R/model: no weights"),
+    ):
+        assert with_own_key(message, "job", "models=mine.yaml") == expected
 
 
 def test_relative_paths_are_recognised_as_they_were_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

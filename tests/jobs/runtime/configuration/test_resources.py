@@ -1,6 +1,7 @@
 """Resources that could never be available are refused before anything starts, with the sum in the message."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from jobs.runtime.configuration.resources import (
     StageResources,
     TaskResources,
     _fits,
+    check,
     check_machines,
     demands,
     preflight,
@@ -72,13 +74,13 @@ def test_what_does_not_fit_is_refused_with_the_sum() -> None:
         ({"CPU": 0.0}, "needs 3 CPUs .* the cluster has 0; .* use resources=cluster"),
     ]
 
-    def check(available: dict[str, float], message: str) -> None:
+    def check_case(available: dict[str, float], message: str) -> None:
         with pytest.raises(InputError, match=message):
             preflight(ASKED, available, autoscaling=False)
         with pytest.raises(InputError, match=r"this machine has .; use resources=laptop"):  # it does not grow
             preflight(ASKED, available, autoscaling=False, place="this machine")
 
-    check_cases(check, cases)
+    check_cases(check_case, cases)
 
 
 def test_the_key_to_lower_is_actors_if_there_are_several() -> None:
@@ -90,6 +92,21 @@ def test_the_key_to_lower_is_actors_if_there_are_several() -> None:
     ):
         with pytest.raises(InputError, match=message):
             preflight(needs, {"CPU": 2.0}, autoscaling=False)
+
+
+def test_every_value_of_every_pool_has_a_least() -> None:
+    least = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1,
+             "threads": 1, "row_timeout_s": 1}  # fmt: skip
+    for key, value in least.items():
+        pool: Any = {key: value}
+        check(Resources(link=StageResources(**pool), mine=StageResources(**pool)))
+        pool = {key: value - 0.5}
+        with pytest.raises(InputError, match=rf"^resources\.link\.{key}={value - 0.5:g}: must be at least {value}$"):
+            check(Resources(link=StageResources(**pool)))
+    for name in ("read", "write"):
+        tasks: Any = {name: TaskResources(-0.5)}
+        with pytest.raises(InputError, match=rf"^resources\.{name}\.num_cpus=-0\.5: must be at least 0$"):
+            check(Resources(**tasks))
 
 
 def test_machines_of_a_kind_are_described_once() -> None:

@@ -1,5 +1,6 @@
 """Remaining time, GPU-hours and money of a run, estimated from its completed units."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -169,6 +170,7 @@ def test_an_estimate_next_to_what_a_run_took() -> None:
     assert comparison({}, took | {"money": 2.5, "currency": "USD"}) == "110.0 s; 2.50 USD"
     assert comparison({}, {}) == ""
     assert comparison({}, {"seconds": 5.0, "cpu_hours": 0.004}) == "5.0 s"  # which would be 0.00 hours
+    assert comparison({}, {"seconds": 43_200.0, "cpu_hours": 1234.5}) == "43,200.0 s; 1,234.50 CPU-hours"
     assert Forecast(5, "rows", None, Requests(), Cluster(8)).to_json()["seconds"] is None
 
 
@@ -241,6 +243,8 @@ def test_machines_without_a_price_are_not_free() -> None:
     assert printed[-1].startswith(
         "money  unknown: resources.prices= has no machine with num_gpus of at least 2, and the run uses 16"
     )
+    assert [line.split()[0] for line in printed] == ["pace", "time", "CPUs", "GPUs", "S3", "money"]
+    assert printed[2].endswith(" CPU-hours on 9")  # all but the money is known
     assert left([two]).to_json()["money"] is None
     sums = PlanSums()
     for stages in ([JUDGE], [two]):
@@ -302,7 +306,9 @@ def test_an_estimate_from_a_measurement_has_no_coverage_and_machines_have_a_pric
     of_measurement = Forecast(10, "rows", measured, Requests(1, 2), Cluster(0)).to_json()
     assert (of_measurement["coverage"], of_measurement["source"]) == (None, "measured")
     assert of_measurement["requests"] == {"put": 1, "get": 2}
+    before = time.time()
     took = estimates.actual(Cluster(2, PRICES, per_hour=3.0, cpus=4), 1800.5, 7, "rows", 2)
+    assert before <= took["ended"] <= time.time()
     assert {name: took[name] for name in ("done", "counted", "devices", "seconds", "cpu_hours", "gpu_hours")} == {
         "done": 7, "counted": "rows", "devices": 2.0, "seconds": 1800.5, "cpu_hours": 2.0006, "gpu_hours": 1.0003
     }  # fmt: skip

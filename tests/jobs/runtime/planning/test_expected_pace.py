@@ -257,6 +257,12 @@ def test_gpus_wait_for_the_cores_that_feed_them() -> None:
     assert here is not None
     assert (on_five.cores, expectation(own_cpus=5).cores) == (None, 5)  # not all of the first one's work is theirs
     assert here.per_s.value == pytest.approx(8)  # of five CPUs the other stage takes one
+    on_one = replace(fed, own_cpus=1)
+    grown = replace(fed.resources, decode=StageResources(actors=2, max_actors=6, num_cpus=1, threads=2))
+    for changed, rate in ((on_one, 2), (replace(fed, resources=grown), 24)):  # at least a core; as many as threads
+        pace, _ = changed.pace(amounts(80), files=[], last={})
+        assert pace is not None
+        assert pace.per_s.value == pytest.approx(rate)
     enough, _ = on_gpus(pools=["decode", "embed"], feeder="decode", feeder_s=5).pace(amounts(80), files=[], last={})
     assert enough is not None
     assert "wait" not in enough.source

@@ -23,14 +23,15 @@ def test_each_line_has_the_sum_of_its_kind_over_the_tables() -> None:
     assert sums.add(table(Forecast(3600, "rows", PACE, Requests(1, 10), PRICED), units=3, done=1, rows=3600, bytes=5))
     assert sums.add(table(Forecast(1800, "rows", PACE, Requests(2, 20), UNPRICED), units=2, done=2, rows=7, bytes=6))
     assert sums.add(table(None, units=1, rows=1))
+    assert sums.add(table(Forecast(7200, "rows", PACE, Requests(), PRICED)))
     assert not sums.add(table(Forecast(9, "rows", None, Requests(4, 40), PRICED), units=10))
     assert (sums.units, sums.done, sums.rows, sums.bytes) == (16, 3, 3608, 11)
     assert list(sums.lines()) == [
-        "time   1:30 h (0:45 h to 3:00 h)",
-        "CPUs   10.0 (5.0 to 20.0) CPU-hours",
-        "GPUs   2.5 (1.2 to 5.0) GPU-hours",
+        "time   3:30 h (1:45 h to 7:00 h)",
+        "CPUs   26.0 (13.0 to 52.0) CPU-hours",
+        "GPUs   6.5 (3.2 to 13.0) GPU-hours",
         "S3     about 7 PUT and 70 GET requests",
-        "money  EUR 3.00 (1.50 to 6.00), without 1 whose machines have no price",
+        "money  EUR 9.00 (4.50 to 18.00), without 1 whose machines have no price",
     ]
 
 

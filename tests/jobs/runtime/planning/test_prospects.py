@@ -201,11 +201,27 @@ def test_the_devices_of_a_run_are_those_that_its_remaining_units_keep_busy(tmp_p
     small_runs.write(run, next(iter(run.todo)))
     del run
     keys: Any = SimpleNamespace(resume=True, overwrite=False, retry=[])
-    expectation: Any = SimpleNamespace(devices=float, pace=lambda *_, **__: (None, "it is a test"))
+    asked: list[dict[str, Any]] = []
+
+    def pace(_: Any, **of_run: Any) -> tuple[None, str]:
+        asked.append(of_run)
+        return None, "it is a test"
+
+    expectation: Any = SimpleNamespace(devices=float, pace=pace)
     opened = prospects.Prospect("t", keys, planned, [], expectation, Cluster(0)).open()
     assert (len(opened.units), len(opened.todo)) == (3, 2)
     assert opened.account is not None
-    assert opened.account(opened, 5.0)["actual"]["devices"] == 2.0
+    account = opened.account(opened, 5.0)
+    assert account["actual"]["devices"] == 2.0
+    for task in opened.todo:
+        small_runs.write(opened, task)
+    opened.account = lambda *_: account
+    opened.finish()
+    del opened
+    prospects.Prospect("t", keys, planned, [], expectation, Cluster(0)).open()
+    # The pace of the units that are done is that of the devices which did them.
+    assert [of_run["last"] for of_run in asked] == [{}, account["actual"]]
+    assert [of_run["files"] for of_run in asked] == [[f"/corpus/{small_runs.FILES[0]}"]] * 2
 
 
 def test_the_kind_of_gpu_is_unknown_without_prices_and_without_gpus() -> None:
