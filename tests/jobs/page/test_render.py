@@ -216,7 +216,7 @@ def test_sections_without_content_are_left_out():
     assert "%" not in elements.text
     assert not elements.all("section")
     assert not elements.all("nav")
-    some = Elements(render(Page(title="t", metrics=sample.told())))
+    some = Elements(render(Page(title="t", metrics=sample.metrics())))
     assert [attrs["id"] for attrs in some.all("section")] == ["metrics"]
     gone = Elements(render(Page(title="t", pictures_missing={"missing": 3})))
     assert [attrs["id"] for attrs in gone.all("section")] == ["pictures"]
@@ -402,7 +402,7 @@ def test_small_pictures_are_not_blown_up():
 
 
 @pytest.mark.parametrize("data", [b"", b"no picture", sample.drawn(1)[:400]])
-def test_what_is_no_picture_has_a_kind_of_error(data):
+def test_bytes_that_are_not_a_picture_have_a_kind_of_error(data):
     output, error_kind = thumbnail(data)
     assert output is None
     assert error_kind
