@@ -130,7 +130,7 @@ def render(page: Page) -> str:
         css=Markup(STYLE.read_text(encoding="utf-8")),
         letters=letters,
         hues=rater_hues(letters),
-        rater_names=short_names(letters),
+        rater_names={rater: name.replace(r"\$", "$") for rater, name in short_names(letters).items()},
         single=single,
         counts=COUNTS,
         sections=_sections(page, rubrics, metric_blocks),

@@ -14,15 +14,17 @@ from jobs.purging.needles import Needles
 def without(text: str, name: str, needles: Needles) -> str | None:
     """Return the text of the file `name` without the tasks, lines, entries or rows that `needles` finds.
 
-    Return None if the file is neither CSV, JSON lines, nor a JSON array or object whose parts can be removed.
+    Return None if the file is damaged, or neither CSV, JSON lines, nor a JSON array or object whose parts can be
+    removed.
     """
     if name.endswith(".csv"):
         return _rows_without(text, needles)
-    if name.endswith(".jsonl"):
-        return "".join(_lines_without(text, needles))
-    if not name.endswith(".json"):
+    try:
+        if name.endswith(".jsonl"):
+            return "".join(_lines_without(text, needles))
+        value = json.loads(text) if name.endswith(".json") else None
+    except (ValueError, RecursionError):
         return None
-    value = json.loads(text)
     if not isinstance(value, list | dict):
         return None
     kept = _entries_without(value, needles)
@@ -82,6 +84,7 @@ def _names(value: Any, needles: Needles) -> bool:
 def _rows_without(text: str, needles: Needles) -> str:
     out = io.StringIO(newline="")
     writer = csv.writer(out)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a cell may be a whole article
     for row in csv.reader(io.StringIO(text, newline="")):
         if not any(needles.in_text(cell) for cell in row):
             writer.writerow(row)

@@ -7,7 +7,7 @@ those whose content cannot be read.
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from jobs.purging import contents
 from jobs.purging.mentions import has_strings
 from jobs.purging.needles import PICTURES, Needles
 from jobs.runtime.selection.exclusions import KEPT, TALLY
-from jobs.store.files import locations
+from jobs.store.files import faults, locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
 from jobs.store.run_files import FOLDER, IDENTITY
@@ -139,16 +139,16 @@ def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *
         uri, name = file.uri, _name(file.uri)
         if needles.is_picture(name):
             (changed.removed if ours.is_task_file(uri) else changed.left).append(uri)
-        elif name.lower().endswith(PICTURES):
+        elif name.lower().endswith(PICTURES) or (name == INDEX and ours.is_index(uri)):
             continue
-        elif ours.is_index(uri):
-            if name == INDEX_IDS and any(needles.ids.intersection(rows["item_id"].to_pylist()) for rows in _ids(uri)):
-                changed.removed += [uri, f"{_folder(uri)}/{INDEX}"]
         elif name.lower().endswith(".parquet"):
-            try:
-                _purge_parquet(file, needles, ours, changed, act=act)
-            except pa.ArrowInvalid:  # not Parquet, or damaged
-                changed.unchecked.append(uri)
+            with locations.named_errors(uri):
+                try:
+                    _purge_parquet(uri, needles, ours, changed, act=act)
+                except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                    if not faults.is_damage(error):
+                        raise
+                    changed.unchecked.append(uri)
         elif (text := _text(file)) is None:
             changed.unchecked.append(uri)
         elif needles.in_text(_without_matches(text) if others.is_of(uri, FOLDER) else text):
@@ -266,24 +266,31 @@ def _without_matches(text: str) -> str:
     return whole if whole != text else "\n".join(map(line_without, text.splitlines()))
 
 
-def _purge_parquet(file: Object, needles: Needles, ours: _Ours, changed: ChangedFiles, *, act: bool) -> None:
-    """Rewrite a list of a run, remove rejects that no reader uses, and report other files with matching rows."""
-    if ours.is_rejects(file.uri):
-        if _has_rows(file.uri, partial(_in_rejects, needles)):
-            changed.removed.append(file.uri)
-    elif ours.is_list(file.uri):
-        if _has_rows(file.uri, lambda rows: bool(needles.mask(rows).any())):
-            changed.rewritten.append(file.uri)
-            if act and (kept := contents.rows_without(locations.read_bytes(file.uri), needles)) is not None:
-                locations.replace(file.uri, kept)
-    elif _has_rows(file.uri, needles.in_any_column):
-        changed.left.append(file.uri)
+def _purge_parquet(uri: str, needles: Needles, ours: _Ours, changed: ChangedFiles, *, act: bool) -> None:
+    """Rewrite a list of a run, remove indexes and unused rejects, and report other files with matching rows.
+
+    Raises:
+        pa.ArrowException, OSError, UnicodeDecodeError: the file is damaged or cannot be read.
+    """
+    if ours.is_index(uri) and _has_rows(uri, partial(_in_index, needles)):
+        changed.removed += [uri, f"{_folder(uri)}/{INDEX}"]
+    elif ours.is_rejects(uri):
+        if _has_rows(uri, partial(_in_rejects, needles)):
+            changed.removed.append(uri)
+    elif ours.is_list(uri):
+        if _has_rows(uri, lambda rows: bool(needles.mask(rows).any())):
+            kept = contents.rows_without(locations.read_bytes(uri), needles) if act else None
+            changed.rewritten.append(uri)
+            if kept is not None:
+                locations.replace(uri, kept)
+    elif _has_rows(uri, needles.in_any_column):
+        changed.left.append(uri)
 
 
 def _has_rows(uri: str, names: Callable[[pa.Table], bool]) -> bool:
     """Return whether `names` is true for the string columns of any row group of a Parquet file."""
     fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
+    with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
         columns = [field.name for field in parquet.schema_arrow if has_strings(field.type)]
         groups = range(parquet.num_row_groups if columns else 0)
         return any(names(parquet.read_row_group(group, columns=columns)) for group in groups)
@@ -294,10 +301,8 @@ def _in_rejects(needles: Needles, rows: pa.Table) -> bool:
     return any(needles.in_text(text or "") for name in columns for text in rows[name].to_pylist())
 
 
-def _ids(uri: str) -> Iterator[pa.RecordBatch]:
-    fs, path = locations.filesystem(uri)
-    with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
-        yield from file.iter_batches()
+def _in_index(needles: Needles, rows: pa.Table) -> bool:
+    return "item_id" in rows.column_names and not needles.ids.isdisjoint(rows["item_id"].to_pylist())
 
 
 def _purge_text(uri: str, text: str, needles: Needles, ours: _Ours, changed: ChangedFiles, *, act: bool) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
+from jobs.errors import InputError
 from jobs.purging import files
 from jobs.purging.files import GENERATOR, ChangedFiles, other_files, pages_with_pictures, purge_files
 from jobs.purging.matching import Gone
@@ -25,7 +26,7 @@ URL = "https://h.example/p.jpg"
 GONE, KEPT = content_id(URL), content_id("https://h.example/kept.jpg")
 
 
-def parquet(**columns: list[Any]) -> bytes:
+def parquet(**columns: Any) -> bytes:
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out, row_group_size=1)
     return out.getvalue()
@@ -38,6 +39,11 @@ def lines(*names: str) -> bytes:
 CONTENT: dict[str, bytes] = {
     "study/prodigy/anna.jsonl": lines(GONE, KEPT),
     "study/prodigy/bo.jsonl": lines(KEPT),
+    "study/prodigy/cut.jsonl": lines(KEPT, GONE)[:-2],
+    "study/label_studio/cut.json": json.dumps([{"item_id": GONE}])[:-1].encode(),
+    "study/label_studio/deep.json": b"[" * 100_000 + json.dumps(GONE).encode(),
+    "study/label_studio/marked.json": json.dumps([GONE]).encode("utf-8-sig"),
+    "study/spreadsheet/long.csv": f"item_id,text\n{KEPT},{'x' * 200_000}\n{GONE},y\n".encode(),
     "study/pictures/" + GONE + ".jpg": b"bytes",
     "study/pictures/" + KEPT + ".jpg": b"bytes",
     "images/_run/places.parquet": parquet(image_url=[URL, "https://h.example/kept.jpg"], row=[0, 1]),
@@ -46,10 +52,15 @@ CONTENT: dict[str, bytes] = {
     "images/_rejects/old.parquet": parquet(file=["f"], position=[1], reason=["r"], message=[f"no {GONE}"], raw=[""]),
     "images/_rejects/kept.parquet": parquet(file=["f", "f"], reason=["r", "r"], message=[KEPT, "m"], raw=[None, "x"]),
     "images/_rejects/second.parquet": parquet(file=["f", f"{GONE}.gz"], message=["m", "m"], raw=[None, "x"]),
+    "images/_rejects/bytes.parquet": parquet(message=pa.array([b"\xff"]).view(pa.string())),
     "search/corpus.faiss": b"\0index",
     "search/ids.parquet": parquet(item_id=[KEPT, GONE]),
     "innocent search/corpus.faiss": b"\0index",
     "innocent search/ids.parquet": parquet(item_id=[KEPT, "a"]),
+    "damaged search/corpus.faiss": b"\0index",
+    "damaged search/ids.parquet": parquet(item_id=[GONE])[:-1],
+    "foreign search/corpus.faiss": b"\0index",
+    "foreign search/ids.parquet": parquet(image_id=[GONE]),
     "others/counts.json": json.dumps({TALLY: {GONE: 1}}).encode(),  # no run file of a table
     "others/ids.parquet": parquet(item_id=[GONE]),  # without an index next to it: not ours
     "others/mine.jsonl": lines(GONE),
@@ -60,6 +71,7 @@ CONTENT: dict[str, bytes] = {
     "others/KEPT.JPG": b"\0picture",  # not read
     "others/binary.gz": gzip.compress(b"\0" + GONE.encode()),
     "others/cut.parquet": parquet(item_id=[GONE])[:-1],
+    "others/page.parquet": b"PAR1" + b"\xff" * 20 + parquet(item_id=[GONE])[24:],
     "others/cut.gz": gzip.compress(GONE.encode())[:-9],
     "others/damaged.gz": gzip.compress(b"")[:10] + b"\xff" * 9,
     "others/binary.dat": b"\0" + GONE.encode(),
@@ -71,14 +83,17 @@ CONTENT: dict[str, bytes] = {
 }
 CHANGED: dict[str, list[str]] = {
     "rewritten": ["images/_run/places.parquet", "images/_run/reported.json", "page/choose.csv",
-                  "page/rankings.csv", "study/prodigy/anna.jsonl"],
+                  "page/rankings.csv", "study/prodigy/anna.jsonl", "study/spreadsheet/long.csv"],
     "removed": ["images/_rejects/old.parquet", "images/_rejects/second.parquet", "page/index.html",
                 "search/corpus.faiss", "search/ids.parquet",
                 f"study/pictures/{GONE}.jpg"],
-    "left": ["images/notes.txt", "other page/index.html", "others/OLD.PARQUET", "others/counts.json",
-             f"others/{GONE}.png", "others/ids.parquet", "others/mine.jsonl", "others/notes.txt.gz", "others/page.txt"],
-    "unchecked": ["others/binary.dat", "others/binary.gz", "others/cut.gz", "others/cut.parquet",
-                  "others/damaged.gz"],
+    "left": ["foreign search/ids.parquet", "images/notes.txt", "other page/index.html", "others/OLD.PARQUET",
+             "others/counts.json", f"others/{GONE}.png", "others/ids.parquet", "others/mine.jsonl",
+             "others/notes.txt.gz", "others/page.txt", "study/label_studio/cut.json", "study/label_studio/deep.json",
+             "study/label_studio/marked.json", "study/prodigy/cut.jsonl"],
+    "unchecked": ["damaged search/ids.parquet", "images/_rejects/bytes.parquet", "others/binary.dat",
+                  "others/binary.gz", "others/cut.gz", "others/cut.parquet", "others/damaged.gz",
+                  "others/page.parquet"],
 }  # fmt: skip
 
 
@@ -126,6 +141,13 @@ def test_a_purge_rewrites_and_removes_and_a_second_one_has_only_others_files_to_
     places = pq.read_table(io.BytesIO(after["images/_run/places.parquet"]))
     assert places.to_pylist() == [{"image_url": "https://h.example/kept.jpg", "row": 1}]
     assert purge(root, act=True)[0] == {**CHANGED, "rewritten": [], "removed": []}
+
+
+def test_a_file_that_the_store_refuses_is_not_taken_for_a_damaged_one(root: Path) -> None:
+    others, needles = other_files(str(root), [open_table(str(root / "images"))]), Needles(Gone({GONE}))
+    for name in ("absent.parquet", "absent.txt"):
+        with pytest.raises((InputError, FileNotFoundError), match=name):
+            purge_files([Object(f"{root}/{name}", 9, "")], others, needles, act=False)
 
 
 def test_a_file_is_read_up_to_the_largest_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
