@@ -218,6 +218,15 @@ def test_every_file_directly_in_actors_is_a_stage_or_listed() -> None:
     assert sorted(others) == sorted(listed)
 
 
+def test_every_folder_of_code_is_listed() -> None:
+    rows = [
+        line.split("|")[1] for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| `")
+    ]
+    listed = {path.rstrip("/").rpartition("/")[2] for row in rows for path in re.findall(r"`([\w/]+)/`", row)}
+    folders = {path.parent.name for root in ("jobs", "actors") for path in (ROOT / root).glob("*/__init__.py")}
+    assert folders - listed == set()
+
+
 def test_commands_have_a_configuration_and_a_place_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     commands = {path.stem for path in (ROOT / "jobs").glob("*.py")} - NO_COMMANDS
