@@ -89,7 +89,7 @@ class FaultProxy:
         ignores_conditions: `If-None-Match` and `If-Match` are not handed on, as by a store that ignores them.
         upstream: the server's, which may change.
         pages: sizes of pages of listings, over and over; empty: the server's own.
-        befell: kinds of faults -> requests that met one.
+        affected: kinds of faults -> requests that met one.
         requests: methods -> requests.
     """
 
@@ -98,7 +98,7 @@ class FaultProxy:
         self.faults: Sequence[Fault] = ()
         self.pages: Sequence[int] = ()
         self.ignores_conditions = False
-        self.befell: Counter[str] = Counter()
+        self.affected: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self._numbers, self._lock = count(), threading.Lock()
         self._listings: dict[str, list[bytes]] = {}  # token -> the rest of a listing
@@ -111,7 +111,7 @@ class FaultProxy:
     def between(self, *faults: Fault, pages: Sequence[int] = ()) -> Iterator[None]:
         """Within the context, these faults befall requests."""
         self.faults, self.pages = faults, pages
-        self.befell.clear()
+        self.affected.clear()
         self.requests.clear()
         try:
             yield
@@ -126,7 +126,7 @@ class FaultProxy:
             self.requests[method] += 1
             fault = next((fault for fault in self.faults if fault.takes(request)), None)
             if fault is not None:
-                self.befell[fault.kind] += 1
+                self.affected[fault.kind] += 1
         return fault
 
     def ask(self, method: str, target: str, headers: dict[str, str], body: bytes) -> "_Reply":

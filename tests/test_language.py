@@ -110,6 +110,18 @@ def phrases() -> Iterator[tuple[str, int, str]]:
             yield from ((name, number, match.group()) for pattern in patterns for match in pattern.finditer(line))
 
 
+def phrases_in_names() -> Iterator[tuple[str, int, str]]:
+    """(file, line number, name) of each function and class whose name, read as words, has a phrase of `PHRASES`."""
+    definition = re.compile(r"^\s*(?:async def|def|class) (\w+)", re.MULTILINE)
+    for folder in ("jobs", "actors", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            for match in definition.finditer(text):
+                words = match[1].replace("_", " ").strip()
+                if any(literal in words.lower() and pattern.search(words) for literal, pattern in PATTERNS):
+                    yield path.relative_to(ROOT).as_posix(), text.count("\n", 0, match.start(1)) + 1, match[1]
+
+
 def nameless(code: CodeType) -> Iterator[tuple[int, str]]:
     """(first line of the function, name) of each parameter and local that has no noun."""
     names = {*code.co_varnames, *code.co_cellvars}
@@ -132,7 +144,8 @@ def locals_without_nouns() -> Iterator[tuple[str, int, str]]:
 
 def refused() -> list[str]:
     """Return the phrases and names that must be rewritten, as `file:line: phrase`."""
-    return [f"{name}:{number}: {phrase!r}" for name, number, phrase in (*phrases(), *locals_without_nouns())]
+    places = (*phrases(), *phrases_in_names(), *locals_without_nouns())
+    return [f"{name}:{number}: {phrase!r}" for name, number, phrase in places]
 
 
 def test_texts_and_names_follow_the_rules() -> None:

@@ -93,7 +93,7 @@ def load_vlm(
             source,
             dtype=getattr(torch, dtype),
             device_map=device_map,
-            **({"max_memory": room} if (room := memory.placement()) else {}),
+            **({"max_memory": limits} if (limits := memory.placement()) else {}),
             use_safetensors=True,
             **options,
         )

@@ -134,13 +134,13 @@ def _spread(
         sets: number of items of each set.
     """
     left = _loads(raters, sum(sets.values()), wanted, shared=shared, rng=rng)
-    room = {r.name: math.inf if r.limit is None else r.limit - shared for r in raters}
+    remaining = {r.name: math.inf if r.limit is None else r.limit - shared for r in raters}
     assigned: dict[str, list[str]] = {rater.name: [] for rater in raters}
     met: Counter[tuple[str, str]] = Counter()
     order = list(sets)
     rng.shuffle(order)
     for item in sorted(order, key=lambda name: -sets[name]):
-        able = {name: tasks for name, tasks in left.items() if room[name] >= sets[item]}
+        able = {name: tasks for name, tasks in left.items() if remaining[name] >= sets[item]}
         if len(able) < wanted:
             raise PlanError(
                 f"per_rater: a set of {sets[item]} items needs {wanted} different raters; {len(able)} have room for "
@@ -155,7 +155,7 @@ def _spread(
         for name in chosen:
             assigned[name].append(item)
             left[name] -= sets[item]
-            room[name] -= sets[item]
+            remaining[name] -= sets[item]
         for pair in ((a, b) for a in chosen for b in chosen if a != b):
             met[pair] += sets[item]
     return assigned

@@ -31,7 +31,18 @@ KEEP_LABEL = (
     "once for several spans."
 )
 # Fields of a task besides its pictures and texts. The form writes no condition, but `import_ratings` reads one.
-FIELDS = tuple("item_id target condition rubric questions image_ids told place asks_issue assigned_to".split())
+FIELDS = (
+    "item_id",
+    "target",
+    "condition",
+    "rubric",
+    "questions",
+    "image_ids",
+    "instruction_html",
+    "place",
+    "asks_issue",
+    "assigned_to",
+)
 BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # not in KEYBOARD
 
 
@@ -61,7 +72,7 @@ def config_xml(form: Form) -> str:
         _note(view, text)
     columns = _add(view, "View", className="remine-columns")
     look = _add(columns, "View", className="remine-look")
-    _add(look, "HyperText", name=INSTRUCTION, value="$told", inline="true", clickableLinks="true")
+    _add(look, "HyperText", name=INSTRUCTION, value="$instruction_html", inline="true", clickableLinks="true")
     if form.asks_report:
         _box(look, REPORT, form.welfare.report, form.welfare.report_help)
     if form.pictures:
@@ -225,7 +236,7 @@ def task(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, p
         "rubric": form.rubric,
         "questions": [question.name for question in form.questions_of(item)],
         "image_ids": list(item.image_ids),
-        "told": forms.instruction(item, target),
+        "instruction_html": forms.instruction(item, target),
         "place": place,
         "asks_issue": form.asks_issue,
     }

@@ -130,7 +130,7 @@ def render(page: Page) -> str:
         css=Markup(STYLE.read_text(encoding="utf-8")),
         letters=letters,
         hues=rater_hues(letters),
-        rater_names={rater: name.replace(r"\$", "$") for rater, name in short_names(letters).items()},
+        rater_names=short_names(letters),
         single=single,
         counts=COUNTS,
         sections=_sections(page, rubrics, metric_blocks),

@@ -35,8 +35,7 @@ def rater_hues(letters: Iterable[str]) -> dict[str, str]:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """Return the text shortened to `longest` characters, with dollar signs escaped for matplotlib."""
-    text = text.replace("$", r"\$")
+    """Return the text shortened to `longest` characters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

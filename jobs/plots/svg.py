@@ -26,9 +26,12 @@ SERIES = (ACCENT, SECOND, PRINTED, SOFT)  # colours of series, in order
 WIDTH = 7.6  # inches of a figure of full width; 72 points per inch
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
 _LINK = "cards:"  # prefix of the URLs of cells and labels that are links
+# matplotlib writes a URL with double quotes between single ones
+_LINK_TAG = re.compile(rf"""<a xlink:href=(?P<quote>["']){_LINK}(?P<name>[\w-]+)\?(?P<label>.*?)(?P=quote)[^>]*>""")
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "remine",
+    "text.parse_math": False,
     "font.family": ["DejaVu Sans"],
     "font.size": 8.5,
     "axes.titlesize": 9,
@@ -78,13 +81,14 @@ def as_svg(figure: Figure, *, title: str, description: str) -> str:
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*|<style .*?</style>\s*", "", svg, flags=re.S)
-    svg = re.sub(r"(\.\d\d)\d+", r"\1", svg)  # coordinates to a hundredth of a point
+    # Coordinates to a hundredth of a point; the texts of labels, and the names of links, keep their numbers.
+    svg = re.sub(r"<(?!a )[^<>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
     svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><")
     svg = re.sub(r"font: ([\w. ]*?[\d.]+px)[^;\"]*", rf"font: \1 {FONT}", svg)
     svg = re.sub(r"font-family: [^;\"]*", f"font-family: {FONT}", svg)
     for colour, name in NAMES.items():
         svg = svg.replace(f": {colour}", f": var(--plot-{name}, {colour})")
-    linked = _LINK in svg
+    linked = _LINK_TAG.search(svg) is not None
     key = hashlib.sha256(f"{title}\n{description}\n{svg}".encode()).hexdigest()[:10]
     svg = _with_links(_own_ids(svg, key))
     width, height = (f"{inches * 72:g}" for inches in figure.get_size_inches())
@@ -118,7 +122,12 @@ def standalone(svg: str) -> str:
 
 def _with_links(svg: str) -> str:
     """Return the figure with the links of `link_to` converted to HTML links."""
-    return re.sub(rf'<a xlink:href="{_LINK}([\w-]+)\?([^"]*)"[^>]*>', r'<a href="#\1" aria-label="\2">', svg)
+
+    def as_html(tag: re.Match[str]) -> str:
+        label = tag["label"].replace('"', "&quot;")
+        return f'<a href="#{tag["name"]}" aria-label="{label}">'
+
+    return _LINK_TAG.sub(as_html, svg)
 
 
 def _own_ids(svg: str, key: str) -> str:

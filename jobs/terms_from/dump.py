@@ -182,10 +182,10 @@ class _LineJoiner:
     def _add(self, data: bytes, at: int) -> None:
         if not self._open:
             self._at = at
-        room = LONGEST_LINE - self._size
+        remaining = LONGEST_LINE - self._size
         self._size += len(data)
-        if data and room > 0:
-            self._open.append(data[:room])
+        if data and remaining > 0:
+            self._open.append(data[:remaining])
 
     def _close(self) -> Iterator[Line | LongLine]:
         """Yield the current line, unless it is empty."""

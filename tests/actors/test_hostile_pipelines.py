@@ -72,7 +72,7 @@ def test_hostile_pipelines_are_refused_by_name(tmp_path: Path, monkeypatch: pyte
         assert not (folder.parent / "ran").exists(), fault
 
 
-def test_what_is_no_pipeline_is_refused_by_its_index(tmp_path: Path) -> None:
+def test_an_index_that_is_not_of_a_pipeline_is_refused(tmp_path: Path) -> None:
     pipeline = {"_class_name": "StableDiffusion3Pipeline"}
     allowed = pipeline | {
         "vae": ["diffusers", "AutoencoderKL"],

@@ -33,7 +33,7 @@ def test_a_cut_file_is_whole_or_an_error_and_never_half():
     check_cases(check, ENCODINGS)
 
 
-def test_what_is_no_picture():
+def test_data_that_are_not_a_picture():
     assert kind_of(b"") == "empty"
     assert kind_of(b"\xef\xbb\xbf \n<!DOCTYPE html><html>") == kind_of(b"<HTML>") == "html"
     assert kind_of(b'{"error": 1}') == kind_of(b"[]") == "json"

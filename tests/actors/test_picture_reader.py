@@ -109,7 +109,9 @@ def test_a_bomb_among_the_pictures_of_a_stage_is_one_row() -> None:
     assert out["error_kind"].to_pylist() == [None, "too_large", None]
 
 
-def test_a_bomb_is_no_thumbnail_and_no_row_with_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_bomb_has_neither_a_thumbnail_nor_a_row_with_a_picture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(thumbnails, "_READER", PictureReader(memory_bytes=SMALL))
     with ThreadPoolExecutor(4) as threads:  # as the viewer's
         outcomes = list(threads.map(thumbnail, [encoded("TIFF"), bomb(), encoded("TIFF"), encoded("JPEG")]))

@@ -424,7 +424,7 @@ def test_author_and_licence(server: HttpsServer, site: Site) -> None:
     assert "author" not in row
 
 
-def test_what_is_no_url_and_what_is_excluded(server: HttpsServer) -> None:
+def test_invalid_urls_and_excluded_ones(server: HttpsServer) -> None:
     rows = fetch(
         server,
         "",

@@ -107,7 +107,7 @@ def test_a_failed_check_and_the_end_of_the_time(monkeypatch: pytest.MonkeyPatch)
     assert gpu.run("cpu", tiny=True, limit=0.0)["checks"]["fails"] == {"skipped": "no time was left"}
 
 
-def test_results_are_saved_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_saved_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[list[str]] = []
     monkeypatch.setattr(gpu.checks, "CHECKS", (gpu.checks.search, gpu.checks.two_devices))
     monkeypatch.setattr(gpu.speeds, "MEASUREMENTS", ())

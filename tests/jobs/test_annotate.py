@@ -97,7 +97,7 @@ def test_the_files_have_the_tasks_of_the_plan(study: Path, tmp_path: Path) -> No
         assert [task["item_id"] for task in tasks] == items
         assert {task["assigned_to"] for task in tasks} == {name}
         assert all(task["image"].startswith("https://upload.example/") for task in tasks)
-        assert "search=Title" in tasks[0]["told"]
+        assert "search=Title" in tasks[0]["instruction_html"]
     assert "remine-blurred" in (folder / "config.xml").read_text()
 
 

@@ -89,8 +89,9 @@ def test_plan_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_invalid_records_are_refused(tmp_path: Path) -> None:
-    write_records(str(tmp_path / "m"), [[record("a", record_id="x")], [record("b", record_id="x")]])
-    with pytest.raises(InputError, match="1 duplicate record_ids"):
+    ids = ["x", "y", "x", "x", "y", "z"]
+    write_records(str(tmp_path / "m"), [[record(f"{n}", record_id=name)] for n, name in enumerate(ids)])
+    with pytest.raises(InputError, match="3 duplicate record_ids"):
         curate(tmp_path)
     with pytest.raises(InputError, match="unit_rows=0"):
         curate(tmp_path, "unit_rows=0")

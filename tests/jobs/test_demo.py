@@ -35,7 +35,7 @@ def test_an_empty_folder_may_be_taken(tmp_path: Path) -> None:
     assert (tmp_path / demo.MARK).is_file()
 
 
-def test_object_storage_is_no_folder() -> None:
+def test_object_storage_is_refused_as_a_folder() -> None:
     with pytest.raises(InputError, match="out=s3://bucket/demo: use a local folder"):
         demo._empty_folder("s3://bucket/demo")
 

@@ -51,7 +51,7 @@ def python(installed: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_every_file_that_is_no_code_came_along(installed: Path) -> None:
+def test_all_files_of_the_sources_are_installed(installed: Path) -> None:
     def files(root: Path) -> set[str]:
         paths = {path.relative_to(root) for top in ("jobs", "actors", "conf") for path in (root / top).rglob("*")}
         return {path.as_posix() for path in paths if path.suffix in {".yaml", ".j2", ".css", ".py"}}

@@ -86,7 +86,7 @@ def culture() -> Rubric:
     return Rubric.from_dict(yaml.safe_load((CONF / "rubric" / "cultural_relevance.yaml").read_text(encoding="utf-8")))
 
 
-def test_targets_of_a_file_a_list_and_a_name(tmp_path: Path) -> None:
+def test_targets_from_a_file_from_a_list_and_by_name(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("# cultures\nNorthern Africa\n\nMelanesia  # islands\n", encoding="utf-8")
     assert read_targets(str(tmp_path / "mine.txt")) == ("Northern Africa", "Melanesia")
     assert read_targets(["India", "Brazil"]) == ("India", "Brazil")

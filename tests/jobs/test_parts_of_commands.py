@@ -34,7 +34,7 @@ from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files.objects import Object
 from jobs.store.table_faults import Fault
 from tests.cases import check_cases
-from tests.factories import TableInMemory
+from tests.factories import TableInMemory, century_rating, record, write_table
 
 Printed = pytest.CaptureFixture[str]
 
@@ -64,6 +64,15 @@ def test_the_identity_of_a_curation_has_the_keys_of_the_rules_that_are_applied()
     assert drawn == usual | {"draw": {"n": 5, "seed": 0, "by": "picture"}, "downsample_from": "manual"}
     starter = identity(select="starter", draw=DrawConfig(seed=4))["starter"]
     assert (starter["seed"], starter["ratings"], starter["per_region"]) == (4, ["a", "b"], 6)
+
+
+def test_tables_of_ratings_are_opened_in_the_order_of_their_addresses(tmp_path: Path) -> None:
+    records = write_table(tmp_path / "m", "records", [record(title) for title in "abc"])
+    uris = [write_table(tmp_path / name, "ratings", [century_rating(name, "sensitive", 3)]) for name in "pqr"]
+    for order in (uris, uris[::-1]):
+        tables = curate.open_tables(curate.CurateConfig(input=records, out="o", ratings=order, limit=2))
+        assert [table.uri for table in tables.ratings] == uris
+        assert (tables.records.rows, tables.images) == (2, None)
 
 
 def test_keys_of_a_curation_that_need_other_tables_are_refused_without_them() -> None:

@@ -245,7 +245,7 @@ def test_the_best_captions_of_a_picture_are_rows_and_a_line_of_answers() -> None
     assert (without.split("\t")[:2], ranked.split("\t")[:2]) == (["0", "1"], ["119", "118"])
 
 
-def test_a_rater_and_a_condition_have_a_folder_of_their_own() -> None:
+def test_a_rater_and_a_condition_have_a_separate_folder() -> None:
     places = [tric_rerank.answer_uri("R", judge) for judge in (("a/b c@1.0", "no date"), ("m-1", ""))]
     assert places == ["R/a_b_c@1.0/no_date/out.tsv", "R/m-1/no_condition/out.tsv"]
 

@@ -100,7 +100,7 @@ def test_a_person_with_and_without_condition_has_both(tmp_path):
     assert values(results, "group_mean_score", group="m@1") == {"article": 25 / 8}
 
 
-def test_one_condition_is_no_dim(tmp_path):
+def test_one_condition_is_not_a_dim(tmp_path):
     results = metrics(tmp_path, [ratings("p1", TRUTH), ratings("m@1", ARTICLE, "article")])
     assert not [dims for _, dims, _ in results if "condition" in dims]
     assert values(results, "group_mean_score", group="m@1") == {None: 25 / 8}

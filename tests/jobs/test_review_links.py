@@ -155,7 +155,7 @@ def test_the_entities_own_pictures_are_links_in_the_tasks(world: Path, capsys: p
     pages = {task["item_id"]: task["html"] for some in lines for task in map(json.loads, some)}
     assert set(asked) == set(pages) == set(items)
     for item, node in items.items():
-        for shown in (asked[item]["told"], pages[item]):
+        for shown in (asked[item]["instruction_html"], pages[item]):
             assert re.findall(r'href="([^"]+)"', shown) == wanted[node]
         assert asked[item]["image_ids"] == [image for image in asked[item]["image_ids"] if image in IMAGES]
 

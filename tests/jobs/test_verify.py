@@ -189,7 +189,7 @@ def test_an_identity_that_was_edited_is_found(table: Path, capsys: pytest.Captur
     assert "identity.json is not the configuration of any object" in faults(table, capsys)
 
 
-def test_a_folder_of_tables_is_no_table(tmp_path: Path) -> None:
+def test_a_folder_of_tables_is_refused_as_a_table(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_records(str(tmp_path / "ratings" / name), [[record(name)]])
     with pytest.raises(InputError, match=r"a folder of several tables: one, two; name one of them"):

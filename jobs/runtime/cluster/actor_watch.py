@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
 
 LOOK_EVERY_S = 1.0
-TELL_EVERY_S = 60.0
+REPORT_EVERY_S = 60.0
 _ACTOR = re.compile(r"MapBatches\((\w+)\)")
 
 
@@ -41,7 +41,7 @@ class StartWatch:
     """
 
     def __init__(self, *, wait_s: float, now: float) -> None:
-        self._wait_s, self._began, self._told = wait_s, now, now
+        self._wait_s, self._began, self._reported = wait_s, now, now
         self._without_since: dict[str, float] = {}
 
     def look(self, pools: Sequence[PoolState], *, now: float) -> str | None:
@@ -60,9 +60,9 @@ class StartWatch:
                     "missing; the same command resumes the run"
                 )
         awaited = [pool for pool in pools if pool.awaited]
-        if not awaited or now - self._told < TELL_EVERY_S:
+        if not awaited or now - self._reported < REPORT_EVERY_S:
             return None
-        self._told = now
+        self._reported = now
         counts = ", ".join(f"{pool.name} {pool.started} of {pool.started + pool.awaited}" for pool in awaited)
         return f"waiting for actors, {now - self._began:.0f} s after the start: {counts} have started"
 

@@ -59,7 +59,7 @@ def tower(
     return built, call
 
 
-def test_open_clip_is_told_the_preprocessing_of_a_file_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_clip_gets_the_preprocessing_of_a_file_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other weights have their own, which must be the config's."""
     common = {"model": "tiny", "precision": "fp32", "device": torch.device("cpu"), "require_pretrained": True,
               "weights_only": True}  # fmt: skip

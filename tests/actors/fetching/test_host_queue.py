@@ -228,7 +228,7 @@ def test_a_request_ends_with_its_queue() -> None:
     assert [type(error) for error in asyncio.run(run())] == [asyncio.CancelledError]
 
 
-def test_a_longer_pause_than_allowed_is_an_error() -> None:
+def test_too_long_a_pause_is_an_error() -> None:
     async def run(retry_after: str, status: int = 429) -> Any:
         site = Site(reply(status, body=None, retry_after=retry_after))
         queue = HostQueue(Limit("host", 1), shared(site, max_wait_s=0.05))

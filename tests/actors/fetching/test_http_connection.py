@@ -84,7 +84,7 @@ def test_kinds_of_errors() -> None:
     check_cases(check, cases)
 
 
-def test_a_private_address_is_no_failure_of_the_network() -> None:
+def test_a_private_address_does_not_count_as_a_network_failure() -> None:
     blocked: Any = _classify(aiohttp.ClientConnectorError(KEY, AddressError("10.0.0.1")))
     assert isinstance(blocked, BlockedError)
     assert (blocked.rule, str(blocked)) == ("private_address", "10.0.0.1")

@@ -84,7 +84,7 @@ def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
         asyncio.run(resolver.resolve("none", 443))
 
 
-def test_names_are_resolved_for_a_connection_as_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_resolved_with_the_settings_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int, int]] = []
 
     async def lookup(host: str, port: int) -> list[str]:

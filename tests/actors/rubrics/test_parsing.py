@@ -155,7 +155,7 @@ def test_only_allowed_answers_come_out(answer: dict[str, Any], around: str) -> N
         assert outputs.status is not Status.OUT_OF_RANGE or question.scale == "ordinal"
 
 
-def test_a_number_outside_the_scale_beside_an_answer_is_neither() -> None:
+def test_a_number_outside_the_scale_next_to_an_answer_is_neither() -> None:
     def check(value: Any) -> None:
         answer = parse_answer(value, AGREE)
         assert (answer.status, answer.kind, answer.answer) == (Status.UNPARSED, "not_an_answer", None)

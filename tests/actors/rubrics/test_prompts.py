@@ -165,7 +165,7 @@ def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) 
     assert texts["article"] == article[: max(0, limit - len(title))]
 
 
-def test_white_space_around_a_context_is_no_part_of_the_prompt() -> None:
+def test_white_space_around_a_context_is_left_out_of_the_prompt() -> None:
     rubric = Rubric.from_dict(readme_rubric())
     shown, _ = rubric.questions
     about = [

@@ -237,7 +237,7 @@ def test_answers_of_several_tokens_end_the_turn() -> None:
     assert texts == ["North Africa<end>", "North<end>", "South<end>"]
 
 
-def test_a_word_that_all_answers_begin_with_is_no_bridge() -> None:
+def test_a_word_that_all_answers_begin_with_does_not_count_as_a_bridge() -> None:
     chat = chat_of()
     answers = chat.answers(("North Africa", "North Europe"))
     assert answers.bridge == ()

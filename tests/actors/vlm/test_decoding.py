@@ -101,7 +101,7 @@ def test_the_last_tokens_are_run_and_each_has_a_row_of_the_pictures_mask(tokens:
 
 
 @pytest.mark.parametrize(("steps", "longest"), [(0, 4), (1, 4), (5, 8)])
-def test_what_the_library_is_told(steps: int, longest: int) -> None:
+def test_settings_that_the_library_gets(steps: int, longest: int) -> None:
     calls: list[dict[str, Any]] = []
     inner = SimpleNamespace(rope_deltas="of the last picture")
     model: Any = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float16, generation_config="own", model=inner)

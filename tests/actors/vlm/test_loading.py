@@ -267,7 +267,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     server.server_close()
 
 
-def test_a_hubs_model_that_is_no_judge_is_refused_before_anything_is_loaded(hub: list[str]) -> None:
+def test_a_hub_model_that_cannot_judge_is_refused_before_anything_is_loaded(hub: list[str]) -> None:
     cases = [
         ("me/clip", "'clip'"),
         ("me/encoder", "BertModel"),
@@ -358,7 +358,7 @@ def test_weights_of_other_shapes_are_refused_by_name(tmp_path: Path) -> None:
         load_vlm(str(folder))
 
 
-def test_what_transformers_is_told_about_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_weights_that_transformers_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     import transformers
 
@@ -372,8 +372,8 @@ def test_what_transformers_is_told_about_the_weights(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(loader, "from_pretrained", load)
     common = {"use_safetensors": True, "trust_remote_code": False, "revision": "main"}
     for name in ("local:qwen2.5-vl-tiny", "local:llama-tiny"):
-        for room, options in ((None, {}), ({0: 9}, {"max_memory": {0: 9}})):
-            monkeypatch.setattr("actors.vlm.memory.placement", lambda room=room: room)
+        for limits, options in ((None, {}), ({0: 9}, {"max_memory": {0: 9}})):
+            monkeypatch.setattr("actors.vlm.memory.placement", lambda limits=limits: limits)
             with pytest.raises(ModelError, match=f"^{name}: cannot load the model at revision main .no weights"):
                 load_vlm(name, dtype="float16", device_map="cuda:3")
             assert calls.pop() == common | {"dtype": torch.float16, "device_map": "cuda:3"} | options

@@ -19,7 +19,7 @@ def folder(place: Path, config: Any, **files: str) -> str:
     return str(place)
 
 
-def test_a_config_without_a_model_type_is_no_model(tmp_path: Path) -> None:
+def test_a_config_without_a_model_type_is_refused(tmp_path: Path) -> None:
     cases = ["", "{", "[]", "null", '"qwen2"', "3", "{}", '{"model": "qwen2"}']
 
     def check(config: str) -> None:

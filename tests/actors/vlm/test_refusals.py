@@ -51,12 +51,12 @@ def test_a_refusal_with_a_suggestion_has_no_answer(rules: RefusalRules) -> None:
     assert rules.find(described) == Refusal("drop_event", answered=True)
 
 
-def test_moral_after_a_refusal_is_no_answer(rules: RefusalRules) -> None:
+def test_a_moral_after_a_refusal_does_not_count_as_an_answer(rules: RefusalRules) -> None:
     text = "I cannot provide a description of this image. However, the victims of violence deserve our respect."
     assert kind(rules, text) == "full"
 
 
-def test_a_late_inability_is_no_refusal(rules: RefusalRules) -> None:
+def test_a_late_inability_does_not_count_as_a_refusal(rules: RefusalRules) -> None:
     assert kind(rules, HISTORY + " " + HISTORY + " I cannot identify the people in this photo.") is None
 
 

@@ -94,7 +94,7 @@ def test_answers_choose_a_picture_and_probabilities_share_it() -> None:
     assert (probable.value, probable.n, probable.coverage) == (1, 2, 2 / 3)
 
 
-def test_gold_is_no_model_and_answers_alone_have_no_probabilities() -> None:
+def test_gold_is_not_a_model_and_answers_alone_have_no_probabilities() -> None:
     by = metrics([answered("ab", "g", FIRST), answered("ab", "n", FIRST), *ROWS[5:]])
     assert {key[1] for key in by} == {"n", "people"}
     assert {key[2] for key in by if key[0] == "pair_agreement"} == {"answer"}

@@ -19,7 +19,7 @@ from jobs.metrics.text_overlap import MEASURES
 from tests.cases import check_cases
 
 
-def test_a_setting_out_of_range_is_refused_and_one_at_its_end_is_not() -> None:
+def test_a_setting_out_of_range_is_refused_and_one_at_a_bound_is_not() -> None:
     cases = [
         ("group_by", ["order", "method"], ["order", "colour"], "group_by=colour: must be one of"),
         ("group_by", ["order"], ["target"], "group_by=target: must be one of"),

@@ -119,7 +119,7 @@ def test_answers_are_in_the_rubrics_order():
     assert sorted(reduced_rows.value.tolist()) == [0, 2, 3]
 
 
-def test_free_text_is_no_closed_set():
+def test_free_text_is_not_a_closed_set():
     rows = [rating(f"i{n}", "p", "q", f"text {n}") for n in range(MAX_LEVELS + 5)]
     reduced_rows = reduced(rows)["r", "q"].answers
     assert reduced_rows.values == ()

@@ -66,7 +66,7 @@ def test_an_incomplete_text_does_not_count_as_read_because_others_read_it() -> N
     assert list(marks(*rows)["omission"][ANNA]) == [TextOfItem("i1", "u")]
 
 
-def test_the_row_of_a_text_without_marks_is_no_span() -> None:
+def test_the_row_of_a_text_without_marks_does_not_count_as_a_span() -> None:
     """Its span is empty, whatever its column `marked`."""
     for marked in (None, True, False):
         text = marks(span("i1", 0, 0, marked=marked, probability=0.1))["omission"][ANNA][TextOfItem("i1", "t")]

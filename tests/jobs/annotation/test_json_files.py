@@ -72,7 +72,7 @@ def test_half_characters_become_question_marks(tmp_path: Path) -> None:
     assert [row["t"] for _, row in json_files.lines(str(lines), lambda _: None)] == [*escaped.values()]
 
 
-def test_what_is_no_array_is_refused(tmp_path: Path) -> None:
+def test_json_that_is_not_an_array_is_refused(tmp_path: Path) -> None:
     cases = [
         (b"", "empty"),
         (b" \n ", "empty"),

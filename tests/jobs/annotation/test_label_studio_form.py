@@ -69,7 +69,12 @@ def test_boxes_come_with_what_they_are_about() -> None:
 def test_controls_and_pictures_behave_as_people_need() -> None:
     view, _ = controls(form(pictures=1))
     (instruction,) = view.iter("HyperText")
-    assert instruction.attrib == {"name": "task", "value": "$told", "inline": "true", "clickableLinks": "true"}
+    assert instruction.attrib == {
+        "name": "task",
+        "value": "$instruction_html",
+        "inline": "true",
+        "clickableLinks": "true",
+    }
     (image,) = view.iter("Image")
     assert image.attrib == {"name": "image", "value": "$image", "zoom": "true", "zoomControl": "true"}
     (comment,) = view.iter("TextArea")
@@ -159,7 +164,7 @@ def test_a_task_has_what_the_form_and_the_reader_need() -> None:
     data = task(form(), item, target="joy", assigned_to="bo", place=3)["data"]
     assert data == {
         "item_id": "i", "target": "joy", "rubric": "r", "questions": ["tone", "clear"], "image_ids": ["p", "q"],
-        "told": "<p><strong>joy</strong></p>", "place": 3, "asks_issue": True, "assigned_to": "bo",
+        "instruction_html": "<p><strong>joy</strong></p>", "place": 3, "asks_issue": True, "assigned_to": "bo",
         "image": "https://x/1.jpg", "image_2": "https://x/2.jpg", "a": "A dog.", "a_id": "t1", "generated": "A cat.",
         "generated_id": "t2",
     }  # fmt: skip

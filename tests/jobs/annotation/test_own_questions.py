@@ -52,7 +52,7 @@ def answer_label_studio(folder: Path, out: Path) -> None:
         for task in tasks:
             data = task["data"]
             assert "prompt" not in data, "people see what models see"
-            assert data["target"] not in data["told"]
+            assert data["target"] not in data["instruction_html"]
             chosen = {
                 f"own_questions_{number}": ANSWERS[data["target"], own_values["question_id"]]
                 for number, own_values in enumerate(data["own_questions"])

@@ -22,7 +22,7 @@ def test_reports_are_added_once_and_other_lines_stay(tmp_path: Path, before: str
     assert path.read_text(encoding="utf-8").splitlines() == lines
 
 
-def test_a_list_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_list_that_is_not_a_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_bytes(b"ab\xff")
     with pytest.raises(InputError, match=r"not a list of exclusions \(byte 2 is not UTF-8\)"):
         add_to_list(f"{tmp_path}/list.txt", {"p": 1}, least=1)

@@ -314,7 +314,7 @@ def test_nothing_from_data_becomes_markup() -> None:
     bad = ShownItem("i", ("p",), ('https://x/"><script>',), (("title", "<script>alert(1)</script>"),), {}, ())
     form = forms.form(RUBRIC, questions=["sensitive"], span_labels=None, welfare=WelfareConfig(), pictures=1, texts=())
     tasks: list[Mapping[str, Any]] = [*prodigy_form.tasks(form, bad, target="<i>", assigned_to=None, place=1)]
-    instruction = label_studio_form.task(form, bad, target="<i>", assigned_to=None, place=1)["data"]["told"]
+    instruction = label_studio_form.task(form, bad, target="<i>", assigned_to=None, place=1)["data"]["instruction_html"]
     for text in [instruction, *(task["html"] for task in tasks)]:
         assert "<script" not in text
         assert "<i>" not in text

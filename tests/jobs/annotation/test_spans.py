@@ -51,7 +51,7 @@ def test_values_of_labels_are_texts_and_missing_ones_empty() -> None:
             SpanLabels.from_dict({"name": "test", "kinds": kinds})
 
 
-def test_kinds_that_cannot_be_told_apart_are_refused() -> None:
+def test_indistinguishable_kinds_are_refused() -> None:
     def refused(kind: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             labels(MISTAKE, kind)

@@ -65,7 +65,7 @@ def test_arrays_without_rows_and_single_rows_in_column_order(tmp_path: Path) -> 
         assert read(uri, [(0, 1)], array)[0].tolist() == [[0, 1, 2, 3, 4]]
 
 
-def test_what_is_no_matrix_of_numbers_is_refused(tmp_path: Path) -> None:
+def test_arrays_other_than_a_matrix_of_numbers_are_refused(tmp_path: Path) -> None:
     cases: list[tuple[Any, str]] = [
         (np.zeros(5, "<f4"), r"is <f4 of shape \(5,\); vectors must be rows of"),
         (np.zeros((2, 0), "<f4"), r"of shape \(2, 0\)"),

@@ -270,7 +270,7 @@ class TestRefused:
         meta(tmp_path / "a.parquet", 3, "x")
         assert "a.npz: not a NumPy array" in self.message_of(config(tmp_path / "a.*", "datacomp", array="l14_img"))
 
-    def test_a_member_that_is_no_npy(self, tmp_path: Path) -> None:
+    def test_a_member_that_is_not_an_npy_file(self, tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
             archive.writestr("l14_img", vectors(3).tobytes())
         meta(tmp_path / "a.parquet", 3, "x")

@@ -60,7 +60,7 @@ def test_files_of_concepts_and_papers_have_no_formulas() -> None:
     assert "-1.0" in line
 
 
-def test_a_prompt_is_no_formula_in_the_sheet() -> None:
+def test_a_prompt_does_not_become_a_formula_of_the_sheet() -> None:
     row = dict.fromkeys(choice_sheet.COLUMNS, "") | {"prompt": FORMULAS[0]}
     (read,) = csv.DictReader(io.StringIO(choice_sheet.as_csv([row]).decode("utf-8-sig")))
     assert read["prompt"] == f"'{FORMULAS[0]}"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.curation.apply_rules import CurationTables, Selection, select
+from jobs.curation import near
+from jobs.curation.apply_rules import NO_REGION, CurationTables, Selection, select
 from jobs.curation.config import CurationRules, PageRule
-from jobs.curation.rules import NUMBER, Decision
+from jobs.curation.rules import NUMBER, RULES, Decision
 from jobs.curation.starter import StarterConfig
 from jobs.errors import InputError
 from jobs.runtime.selection.draws import CompleteDrawConfig
@@ -30,13 +31,38 @@ def test_only_rules_that_were_applied_are_named() -> None:
     assert rules["wikimedia"] == ("is_main_image", "one_image_a_page", "https", "thumbnail_form", "one_row_an_image")
 
 
+def test_rules_of_the_whole_set_are_applied_if_they_are_set(tmp_path: Path) -> None:
+    rows = [record("a")]
+    images = open_table(write_table(tmp_path / "i", "images", [image_row(rows[0]["image_url"], phash="0" * 16)]))
+    tables: Any = CurationTables(TableInMemory("records", rows), images)  # type: ignore[arg-type]
+
+    def added(excluded: str = "", **keys: Any) -> list[str]:
+        decision = select(CurationRules(**keys), tables, ExclusionFilter(frozenset({excluded} - {""}))).decision
+        assert decision.applied == tuple(rule for rule in RULES if rule in decision.applied)  # in their order
+        return [rule for rule in decision.applied if rule not in usual]
+
+    usual: set[str] = set()
+    usual |= {*added()}
+    assert usual == {"is_main_image", "one_image_a_page", "picture_exists", "https", "thumbnail_form",
+                     "one_row_an_image"}  # fmt: skip
+    assert added(near_duplicates="report") == []
+    assert added(near_duplicates="drop") == ["near_duplicate"]
+    assert added("other") == ["excluded"]
+    assert added(draw=CompleteDrawConfig(n=1)) == ["draw"]
+
+
 def test_methods_of_a_rule_without_records_are_named() -> None:
     rows = [record("a") | {"methods": ["manual"]}]
     rule = PageRule(methods=["manual", "other", "mined"])
     assert selection(rows, page_rule=rule).notes == [
         "page_rule.methods: no records of mined, other; there are manual"
     ]  # fmt: skip
-    assert selection(rows, page_rule=PageRule(methods=["manual"])).notes == []
+    whole = selection(rows, page_rule=PageRule(methods=["manual"]))
+    assert whole.notes == []
+    applied = [selection(rows, page_rule=PageRule(methods=names)).decision.applied for names in ([], ["mined"])]
+    several = [*rows, record("b") | {"methods": ["own"]}]
+    applied += [whole.decision.applied, selection(several, page_rule=PageRule(methods=["own"])).decision.applied]
+    assert ["one_image_a_page" in rules for rules in applied] == [False, False, True, True]
 
 
 def test_the_method_decides_between_near_pictures_before_their_titles(tmp_path: Path) -> None:
@@ -61,9 +87,14 @@ def test_a_picture_leaves_the_starter_set_by_the_first_rule_that_it_fails() -> N
     ratings = [century_rating(name, "sensitive", score) for name, score in zip(ids[1:], (2, 4, 4), strict=True)]
     ratings += [century_rating(ids[number], "sub_region", "Western Europe") for number in (0, 3)]
     tables: Any = CurationTables(TableInMemory("records", rows), None, [TableInMemory("ratings", ratings)])  # type: ignore[arg-type, list-item]
-    decision = select(CurationRules(select="starter"), tables, ExclusionFilter(frozenset())).decision
+    chosen = select(CurationRules(select="starter"), tables, ExclusionFilter(frozenset()))
+    decision, region = chosen.decision, chosen.region
     expected = ["starter_rated", "starter_mean", "starter_region"]
     assert decision.rule.tolist() == [*(NUMBER[rule] for rule in expected), 0]
+    assert decision.applied[-4:] == (*expected, "starter_per_region")
+    assert region is not None
+    assert (region.tolist(), chosen.regions) == ([NO_REGION] * 3 + [0], ("Western Europe", "no label"))
+    assert chosen.notes == ["ratings of sensitive: 3 ok", "ratings of sub_region: 2 ok"]
 
 
 def test_pages_of_several_images_are_left_out_of_the_methods_of_the_rule() -> None:
@@ -159,3 +190,55 @@ def test_groups_of_near_pictures_are_in_order_of_their_ids(tmp_path: Path) -> No
     ids = [row["image_id"] for row in rows]
     of_group = {ids[n]: sorted(ids[n + 3 :: 3]) for n in range(3)}
     assert [(group["stays"], list(group["near"])) for group in groups] == sorted(of_group.items())
+
+
+def hashed(folder: Path, *hashes: int) -> Any:
+    """Return records with pictures of these perceptual hashes, and the table of these pictures."""
+    rows = [record(f"{number:02}") for number in range(len(hashes))]
+    images = [
+        image_row(row["image_url"], phash=f"{digits:016x}") for row, digits in zip(rows, hashes, strict=True)
+    ]  # fmt: skip
+    return CurationTables(TableInMemory("records", rows), open_table(write_table(folder, "images", images)))  # type: ignore[arg-type]
+
+
+def test_what_is_near_is_counted_by_distance(tmp_path: Path) -> None:
+    # Two hashes 4 and 5 bits from the first, three within 2 bits of the third, and one far from all.
+    tables = hashed(tmp_path / "i", 0, 0xF, 0x1F00, 0x1FC0, 0x1F03, 0x1F00, 0xFF << 40)
+    chosen = select(CurationRules(near_duplicates="report"), tables, ExclusionFilter(frozenset()))
+    assert chosen.decision.remaining().tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert chosen.notes[-1] == (
+        "near-duplicates within 4 bits: 4 pictures near one of 2 that are kept (bits apart: 1 at 0, 2 at 2, 1 at 4; "
+        "kept; near_duplicates=drop drops them); 7 of 7 pictures have a perceptual hash"
+    )
+    exact = CurationRules(near_duplicates="drop", near_distance=0)
+    chosen = select(exact, hashed(tmp_path / "j", 0, 1), ExclusionFilter(frozenset()))
+    assert chosen.notes[-1] == "near-duplicates within 0 bits: none; 2 of 2 pictures have a perceptual hash"
+
+
+def test_too_many_near_pictures_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "MAX_PAIRS", 2)
+    settings = CurationRules(near_duplicates="drop", near_distance=3)
+    with pytest.raises(InputError, match=r"^near_distance=3: more than 2 pairs .*; choose a smaller one$"):
+        select(settings, hashed(tmp_path, 0, 1, 2), ExclusionFilter(frozenset()))
+
+
+def test_a_draw_removes_records_of_one_method() -> None:
+    methods = ["own", "manual", "own", "given", "manual", "own"]
+    rows = [record(f"{number}") | {"methods": [method]} for number, method in enumerate(methods)]
+
+    def drawn(n: int, method: str | None = "own") -> Selection:
+        return selection(rows, draw=CompleteDrawConfig(n=n), downsample_from=method)
+
+    assert drawn(3).decision.remaining().tolist() == [1, 3, 4]
+    four = drawn(4)
+    assert {1, 3, 4} < {*four.decision.remaining().tolist()}
+    assert len(four.decision.remaining()) == 4
+    assert four.notes == ["drew 4 of 6 pictures, with all 3 of other methods than own"]
+    assert drawn(4, None).notes == ["drew 4 of 6 pictures"]
+    for method, others in (("own", "3 groups"), ("absent", "6 groups")):
+        with pytest.raises(
+            InputError,
+            match=f"^draw.n=2: only records of downsample_from={method} are removed, and the others form {others} "
+            r"\(1 of given, 2 of manual, 3 of own\); choose",
+        ):
+            drawn(2, method)

@@ -65,6 +65,9 @@ def test_useless_tables_are_refused(tmp_path: Any) -> None:
     with pytest.raises(InputError, match="no phash"):
         looks(tmp_path / "2", [of("a")])
     assert not looks(tmp_path / "3", [of("a")], hashes=False).hashed.any()
+    held = open_table(write_table(tmp_path / "6", "records", [record("a")]))
+    with pytest.raises(InputError, match=r"^images=.*6: no column rendition; use a table that remine fetch wrote$"):
+        read_facts(held, HashIndex(np.empty((0, 2), np.uint64)), hashes=True)
     nothing = HashIndex(np.empty((0, 2), np.uint64))
     others = open_table(write_table(tmp_path / "5", "images", [of("a")]))
     assert read_facts(others, nothing, hashes=False).counts["of_others"] == 1

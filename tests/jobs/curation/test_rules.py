@@ -269,13 +269,13 @@ def test_steps_are_counted_by_method_and_split() -> None:
 
 
 def test_counts_are_printed_by_method_and_for_all_only_if_there_are_several() -> None:
-    tally = {"kg/train/matched": 6, "kg/val/matched": 2, "kg/train/https": 3, "kg/val/https": 1}
+    tally = {"kg/val/matched": 2, "kg/train/matched": 6, "kg/train/https": 3, "kg/val/https": 1}
     counts: dict[str, Any] = {"rows_in": 9, "filtered": {"https": 4}, "tallies": {statistics.TALLY: tally}}
     assert [line.split() for line in statistics.lines(counts)][:3] == [["kg"], ["matched", "8"], ["https", "4"]]
     assert list(statistics.lines(counts))[-2:] == [
         "  kg: 8 records matched (6 train, 2 val)", "  kg: 4 after its own filters (50.0 %; 3 train, 1 val)"
     ]  # fmt: skip
-    counts["tallies"] = {statistics.TALLY: tally | {"lm/train/matched": 1, "lm/train/https": 1}}
+    counts["tallies"] = {statistics.TALLY: {"lm/train/matched": 1, "lm/train/https": 1} | tally}
     assert [line.split() for line in statistics.lines(counts)][:3] == [
         ["all", "kg", "lm"],
         ["matched", "9", "8", "1"],
@@ -283,7 +283,9 @@ def test_counts_are_printed_by_method_and_for_all_only_if_there_are_several() ->
     ]
     assert list(statistics.lines({"tallies": {}})) == []
     starter = {statistics.ELIGIBLE: {"Asia": 5, "Africa": 2}, statistics.STARTER: {"Asia": 1}}
-    assert [line.split()[-4:] for line in statistics.region_lines({"tallies": starter})][1:] == [
+    first, *regions = statistics.region_lines({"tallies": starter})
+    assert first == "  starter set: 1 of 7 pictures that are sensitive enough"
+    assert [line.split() for line in regions] == [
         ["Africa", "0", "of", "2"],
         ["Asia", "1", "of", "5"],
     ]

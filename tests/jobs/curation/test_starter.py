@@ -112,11 +112,14 @@ def test_ratings_that_are_not_ok_or_of_other_pictures_are_counted() -> None:
     ratings, _ = read(rows)
     assert question_counts(ratings.tally, "sensitive") == [("ok", 8), ("refused", 2), ("of other pictures", 1)]
     assert question_counts(ratings.tally, "sub_region") == [("ok", 1), ("refused", 1)]
+    tally = {"q/refused": 1, "q/error": 1, "q/ok": 1, "q/of other pictures": 2, "q/blocked": 0, "qq/error": 9}
+    assert question_counts(tally, "q") == [("ok", 1), ("of other pictures", 2), ("error", 1), ("refused", 1)]
 
 
 def labels(rows: list[dict[str, Any]], **keys: Any) -> dict[str, str | int]:
     ratings, config = read([*rows, model("a", 3)], **keys)
     label, names = region_labels(ratings, config)
+    assert names == (*sorted(names[:-1]), "no label")
     return {item: names[n] if n >= 0 else int(n) for item, n in zip(ITEMS, label, strict=True)}
 
 
@@ -196,6 +199,15 @@ def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
         read(good, question="sub_region")
     with pytest.raises(InputError, match=r"starter\.region_by=gpt: .*sub_region .* there are m,"):
         read(good, region_by=["gpt"])
+    regions = [century_rating("a", "sub_region", "Caribbean", rater=rater) for rater in "gbfdace"]
+    with pytest.raises(InputError, match=r"there are a, b, c, d, e, f, g, and the groups people, models and everyone$"):
+        read([model("a", 3), *regions], region_by=["gpt"])
+    rubrics = [{**good[0], "rubric": name} for name in "gbfdace"]
+    with pytest.raises(InputError, match=r"no ratings by this rubric; there are a, b, c, d, e, f, g$"):
+        read(rubrics)
+    questions = [{**good[0], "question": name} for name in "gbfdace"]
+    with pytest.raises(InputError, match=r"no such question in these ratings; there are a, b, c, d, e, f, g$"):
+        read(questions)
     with pytest.raises(InputError, match=r"starter\.region_by=people: .*sub_region"):
         read(good, region_by=["models", "people"])
     with pytest.raises(InputError, match=r"starter\.region_question=sub_region: more than 255"):

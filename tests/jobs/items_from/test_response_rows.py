@@ -54,14 +54,14 @@ def test_the_condition_and_the_end_of_a_response_are_attributes() -> None:
     assert dict(item["attributes"]).items() >= {"condition": "c", "finish_reason": "stop"}.items()
 
 
-def test_an_empty_text_is_no_text() -> None:
+def test_an_empty_text_counts_as_none() -> None:
     for text in ("", None):
         item, texts = response_item(response(text=text, status="truncated"), ASKED, unit="u", labels={})
         assert [one["role"] for one in texts] == ["prompt"]
         assert (len(item["text_ids"]), dict(item["attributes"])["response_status"]) == (1, "truncated")
 
 
-def test_a_text_of_another_role_is_no_response_to_be_judged() -> None:
+def test_a_text_of_another_role_is_not_judged_as_a_response() -> None:
     item, texts = response_item(response(), ASKED, unit="u", labels={"caption": "x"}, role="caption")
     assert item["response_id"] is None
     assert texts[-1]["role"] == "caption"

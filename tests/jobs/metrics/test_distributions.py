@@ -114,7 +114,7 @@ def test_wilson_by_hand():
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 0), (-1, 3), (4, 3)])
-def test_wilson_refuses_what_is_no_proportion(count, n):
+def test_wilson_refuses_numbers_that_are_not_proportions(count, n):
     with pytest.raises(ValueError, match="count="):
         wilson(count, n)
 

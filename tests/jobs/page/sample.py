@@ -91,7 +91,7 @@ def distributions(rows: list[dict]) -> list[Distribution]:
     return counted.result()
 
 
-def told() -> list[Metric]:
+def metrics() -> list[Metric]:
     """Return the metrics of three people and a model on one scale, with a part of too few items."""
     draw = np.random.default_rng(3)
     truth = draw.integers(1, 6, (60, 1))
@@ -215,7 +215,7 @@ def page(data: Sequence[bytes] | None = None) -> Page:
             TableSummary("images", 1_500, 12, {"ok": 1_488, "missing": 9, "error": 3}),
         ],
         distributions=distributions(ratings()),
-        metrics=told(),
+        metrics=metrics(),
         wording=wording(),
         pictures=pictures(data or [*(drawn(i) for i in range(22)), b"", b"\xff\xd8\xff broken"]),
         pictures_total=1_488,

@@ -86,6 +86,10 @@ def test_a_region_is_an_attribute_or_the_most_frequent_answer() -> None:
     assert gallery._region({"region": "", "country": "Mali"}, where) == "Mali"
     assert gallery._region({}, [*unanswered, *where]) == "West"
     assert gallery._region({}, where[:2]) == "East"  # the first of equally frequent ones
+    attributes = {name: f"by {name}" for name in ("category", "target", "country", "sub_region", "region")}
+    for name in reversed(list(attributes)):
+        assert gallery._region(attributes, []) == f"by {name}"
+        attributes[name] = ""
     assert gallery._region({}, unanswered) == gallery._region({}, answers("mood", ("calm", "ok"))) == ""
 
 

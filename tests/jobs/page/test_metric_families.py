@@ -44,7 +44,7 @@ def test_a_heading_names_the_condition_method_and_order_that_a_block_has():
     ]  # fmt: skip
 
 
-def test_one_rater_asked_in_several_ways_is_a_family_of_its_own():
+def test_one_rater_asked_in_several_ways_is_a_separate_family():
     several = alpha(0.5)
     several = replace(several, dims={**several.dims, "versions": "closed, open", "rater": "m"})
     assert [[table.title for table in block.tables] for block in blocks([several])] == [
@@ -162,7 +162,7 @@ def test_the_sample_page_shows_values_intervals_n_and_marks():
     html = render(sample.page())
     page = " ".join(re.sub("<[^>]+>", " ", html).split())
     wanted = {"group": "people", "level": "ordinal"}
-    fitting = [f for f in sample.told() if f.name == "alpha" and wanted.items() <= f.dims.items()]
+    fitting = [f for f in sample.metrics() if f.name == "alpha" and wanted.items() <= f.dims.items()]
     (metric,) = [f for f in fitting if "attribute" not in f.dims]
     assert f"Krippendorff’s α (ordinal) {value_text(metric)} {interval_text(metric)} · n {metric.n}" in page
     assert 'title="fewer than 30: interpret with caution">few</span>' in html
@@ -187,7 +187,7 @@ def test_a_group_of_one_rater_is_not_repeated():
     assert len(without_twins([replace(scores[0], value=1.0), *scores[1:]])) == 3
 
 
-def test_people_are_a_group_of_their_own_if_there_are_several():
+def test_several_people_are_a_separate_group():
     scores = [
         Metric(name="group_mean_score", definition="d", value=2.0, n=9, reason="r", dims={"group": group})
         for group in ("people", "p1")

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from jobs.plots.colours import shade
 from jobs.plots.counts import CountMatrix, Steps
-from jobs.plots.svg import INK, LINE, link_to
+from jobs.plots.svg import ACCENT, INK, LINE, link_to
 
 
 def drawn(panel: CountMatrix | Steps) -> Axes:
@@ -36,6 +36,8 @@ def test_cells_are_coloured_by_their_share_of_the_row() -> None:
         (0, 2): ("900", black), (1, 2): ("1,100", white),
     }  # fmt: skip
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("m", "people")
+    labels = [[label.get_text() for label in axis.get_ticklabels()] for axis in (axes.xaxis, axes.yaxis)]
+    assert labels == [["x", "y"], ["a", "b", "c"]]
 
 
 def test_equal_answers_are_outlined_in_front() -> None:
@@ -85,4 +87,7 @@ def test_each_bar_has_its_label_and_count_from_top_to_bottom() -> None:
     assert axes.get_ylim() == (2.5, -0.5)
     assert [text.get_text() for text in axes.texts] == ["12,000", "30", "0"]
     assert [text.xy for text in axes.texts] == [(12_000, 0), (30, 1), (7.5, 2)]  # type: ignore[attr-defined]
-    assert [bar.get_width() for bar in axes.patches] == [12_000, 30, 0]  # type: ignore[attr-defined]
+    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert [(bar.get_width(), bar.get_center()[1]) for bar in bars] == [(12_000, 0), (30, 1), (0, 2)]
+    assert {to_hex(bar.get_facecolor()) for bar in bars} == {ACCENT}
+    assert axes.xaxis.get_major_formatter()(10_000, 0) == "10,000"

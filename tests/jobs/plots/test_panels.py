@@ -8,11 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from jobs.plots import figures
 from jobs.plots.colours import readable_on, shade
 from jobs.plots.panels import Estimate, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
-from jobs.plots.svg import INK, SOFT, link_to
+from jobs.plots.svg import ACCENT, INK, SOFT, link_to
 from jobs.plots.tiles import TileMap, by_region
 
 BLACK, WHITE = "#000000", "#ffffff"
@@ -66,7 +68,12 @@ def test_a_heat_map_is_coloured_between_its_ends() -> None:
     assert [box.get_url() for box in boxes(axes)] == [None, None, link_to("cell-1", "Cards"), None, None, None]
     assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 2.5), (1.5, -0.5))
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {40}
-    flat = drawn(HeatMap([[0.3, -0.3]], ["r"], ["a", "b"], low=1))
+    labels = [[label.get_text() for label in axis.get_ticklabels()] for axis in (axes.xaxis, axes.yaxis)]
+    assert labels == [["a", "b", "long"], ["r", "s"]]
+    assert {(text.get_horizontalalignment(), text.get_verticalalignment()) for text in axes.texts} == {
+        ("center", "center")
+    }
+    flat = drawn(HeatMap([[0.3, -0.3]], ["r"], ["a", "abc"], low=1))
     assert {to_hex(box.get_facecolor()) for box in boxes(flat)} == {shade(0)}
     assert [text.get_text() for text in flat.texts] == ["30%", "−30%"]
     assert {label.get_rotation() for label in flat.get_xticklabels()} == {0}
@@ -105,7 +112,8 @@ def test_a_histogram_ends_at_its_edges() -> None:
     axes = drawn(Histogram([2, 0, 7], [10, 20, 30, 50], "year", "pictures"))
     (stairs,) = (patch for patch in axes.patches if isinstance(patch, StepPatch))
     assert [np.asarray(part).tolist() for part in stairs.get_data()[:2]] == [[2, 0, 7], [10, 20, 30, 50]]
-    assert stairs.get_fill()
+    assert (stairs.get_fill(), to_hex(stairs.get_facecolor())) == (True, ACCENT)
+    assert all(tick == round(tick) for tick in drawn(Histogram([1, 2], [0, 1, 2])).get_yticks())
     assert (axes.get_xlim(), axes.get_xlabel(), axes.get_ylabel()) == ((10, 50), "year", "pictures")
 
 
@@ -154,7 +162,8 @@ def _inches(axes: Axes, figure: Figure) -> Any:
     return tight.transformed(figure.dpi_scale_trans.inverted())
 
 
-def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def kept_figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Return the list to which each figure is added instead of being converted."""
     shown: list[Figure] = []
 
     def keep(figure: Figure, **_: Any) -> str:
@@ -162,10 +171,15 @@ def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: 
         return ""
 
     monkeypatch.setattr(figures, "as_svg", keep)
+    return shown
+
+
+def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = kept_figures(monkeypatch)
     narrow, wide = Histogram([1], [0, 1]), Intervals([Estimate("a long label", 0.5), Estimate("b", 1)])
     figures.small_multiples([("one", narrow), ("", wide), ("three", wide)], title="t", description="d", columns=2)
     figures.small_multiples([("one", narrow)], title="t", description="d", columns=3)
-    figures.small_multiples([("", wide)] * 3, title="t", description="d", columns=3, shared_rows=True)
+    figures.small_multiples([("", wide)] * 4, title="t", description="d", columns=3, shared_rows=True)
     figures.small_multiples([("", narrow), ("", wide), ("", wide), ("", narrow)], title="t", description="d")
     first, second, third, fourth = shown
     left, right, *below = (_inches(axes, fourth) for axes in fourth.axes)  # two in a row
@@ -181,10 +195,27 @@ def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: 
             assert min(inches.x0, inches.y0) >= figures.PAD - 0.01
             assert inches.x1 <= width - figures.PAD + 0.01
             assert inches.y1 <= height - figures.PAD + 0.01
+        whole = Bbox.union([_inches(axes, figure) for axes in figure.axes])
+        assert (whole.x0, whole.y0) == pytest.approx((figures.PAD, figures.PAD), abs=0.02)  # no room is left over
+        assert (whole.x1, whole.y1) == pytest.approx((width - figures.PAD, height - figures.PAD), abs=0.02)
     a, b, c = (axes.get_position() for axes in first.axes)
     assert a.x0 == pytest.approx(c.x0)  # the axes of a column begin at the same place
     assert a.y1 == pytest.approx(b.y1)
     assert (a.x1 < b.x0, c.y1 < b.y0) == (True, True)
     assert [axes.get_title(loc="left") for axes in first.axes] == ["one", "", "three"]
     shown_rows = [[label.get_text() for label in axes.get_yticklabels()] for axes in third.axes]
-    assert [any(rows) for rows in shown_rows] == [True, False, False]
+    assert [any(rows) for rows in shown_rows] == [True, False, False, True]
+
+
+def test_a_title_is_above_the_legend(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = kept_figures(monkeypatch)
+    several = Intervals([Estimate("a", 0.5, series="x"), Estimate("a", 0.5, series="y")])
+    figures.plot(several, title="t", description="d", heading="One")
+    shown[0].draw_without_rendering()
+    (axes,) = shown[0].axes
+    legend = axes.get_legend()
+    (title,) = axes.findobj(lambda artist: isinstance(artist, Text) and artist.get_text() == "One")
+    assert legend is not None
+    names = [text.get_window_extent() for text in legend.get_texts()]
+    assert max(name.y1 for name in names) <= title.get_window_extent().y0
+    assert axes.get_window_extent().y1 <= min(name.y0 for name in names)

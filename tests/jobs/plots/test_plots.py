@@ -3,16 +3,18 @@
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from jobs.plots.figures import plot, small_multiples
 from jobs.plots.panels import Estimate, Fit, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
-from jobs.plots.svg import INK, SERIES, standalone
+from jobs.plots.svg import ACCENT, DARK, FONT, INK, NAMES, PRINTED, SERIES, as_svg, standalone
 from jobs.plots.tiles import PLACES, TileMap, place_of
 from tests.cases import check_cases
 
@@ -46,6 +48,11 @@ def test_each_is_accessible_themed_and_the_same_again():
         assert root.get("role") == "img"
         assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
         assert f"var(--plot-ink, {INK})" in svg
+        dark = re.search(r"@media screen and \(prefers-color-scheme: dark\){.plot{(.*?)}}", svg)
+        assert dark is not None
+        assert len(set(NAMES.values())) == len(NAMES) == len(set(DARK.values()))
+        assert dict(re.findall(r"--plot-(\w+):(#[0-9a-f]{6});", dark[1])) == {NAMES[c]: DARK[c] for c in NAMES}
+        assert svg.count("font-family") == svg.count(f"font-family: {FONT}") == len(texts(svg))
         assert "script" not in svg
         assert not re.search(r'href="(?!#)', svg)
         assert svg == plot(PANELS[name], title="A <b>", description="What it shows & how")
@@ -57,18 +64,35 @@ def test_each_is_accessible_themed_and_the_same_again():
     check_cases(check, list(PANELS))
 
 
+def test_labels_and_names_of_links_are_text_as_it_is() -> None:
+    labels = ["v1.23456", "$x_$", r"\$5", "cards: 3"]
+    panel = HeatMap([[0.1]] * len(labels), labels, ["_a"])
+    svg = plot(panel, title="t", description="d", heading="0.0625 of $a$")
+    assert {*labels, "_a", "0.0625 of $a$"} <= set(texts(svg))
+    assert (ET.fromstring(svg).get("role"), ET.fromstring(svg).get("class")) == ("img", "plot")
+    for name in ('Cards: "a" & 0.12345', "Cards: <a>'s", 'Cards: "a"\'s'):
+        root = ET.fromstring(plot(replace(panel, links={(0, 0): ("cell-1", name)}), title="t", description="d"))
+        assert (root.get("role"), root.get("class")) == ("group", "plot linked")
+        assert [dict(link.items()) for link in root.iter(f"{SVG}a")] == [{"href": "#cell-1", "aria-label": name}]
+    (style,) = root.iter(f"{SVG}style")
+    assert ".linked text{pointer-events:none}" in (style.text or "")
+
+
+def test_a_figure_is_as_large_as_its_drawing() -> None:
+    root = ET.fromstring(as_svg(Figure(figsize=(3, 2.5)), title="t", description="d"))
+    assert [root.get(name) for name in ("width", "height", "viewBox")] == ["216pt", "180pt", "0 0 216 180"]
+    coordinates = [number for path in root.iter(f"{SVG}path") for number in re.findall(r"\.\d+", path.get("d", ""))]
+    assert max(map(len, coordinates), default=0) <= 3
+
+
 def test_two_figures_on_a_page_share_no_ids():
     ids = [set(re.findall(r' id="([^"]+)"', plot(p, title=n, description="d"))) for n, p in PANELS.items()]
     assert sum(map(len, ids)) == len(set.union(*ids))
 
 
 def test_a_heat_map_has_its_values_and_a_dash_for_undefined():
-    assert [t for t in texts(plot(MAP, title="t", description="d")) if "%" in t or t == "–"] == [
-        "10%",
-        "–",
-        "50%",
-        "100%",
-    ]
+    labels = ["Due weight", "Loaded", "North", "East"]  # of columns and rows
+    assert sorted(texts(plot(MAP, title="t", description="d"))) == sorted(["10%", "–", "50%", "100%", *labels])
 
 
 def test_text_on_a_heat_map_is_readable():
@@ -122,6 +146,26 @@ def test_estimates_of_a_label_share_a_row_around_its_place() -> None:
     assert drawn(Intervals([Estimate("a", 0.5, series="x")])).get_legend() is None
 
 
+def test_what_is_drawn_of_a_series_has_its_colour() -> None:
+    estimates = [Estimate("a", 0.0, 0.0, 0.0, name, printed=0.0) for name in "vwxyz"]
+    axes = drawn(Intervals(estimates))
+    colours = [*SERIES, SERIES[0]]
+    shown = [line for line in axes.lines if np.size(line.get_xdata())]
+    assert [line.get_color() for line in shown if line.get_marker() == "o"] == colours
+    assert [to_hex(interval.get_color()) for interval in axes.collections] == colours  # type: ignore[attr-defined]
+    assert {line.get_color() for line in shown if line.get_marker() == "D"} == {PRINTED}
+    assert {line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "D"} == {"none"}
+    assert not any(line.get_clip_on() for line in shown)  # a point at the end of the axis is whole
+    legend = axes.get_legend()
+    assert legend is not None
+    handles: list[Any] = legend.legend_handles
+    assert [(handle.get_marker(), handle.get_color()) for handle in handles] == [
+        *(("o", colour) for colour in colours), ("D", PRINTED)
+    ]  # fmt: skip
+    grid = [axis.get_gridlines()[0].get_visible() for axis in (axes.xaxis, axes.yaxis)]
+    assert (grid, axes.get_axisbelow()) == ([True, False], True)
+
+
 def test_series_have_the_same_colours_in_plots_with_one_order() -> None:
     estimates = [Estimate("a", 0.5, series="x"), Estimate("a", 0.5, series="y")]
     colours = [
@@ -138,7 +182,10 @@ def test_a_fitted_line_ends_at_the_first_and_last_point() -> None:
     assert np.asarray(cloud.get_xydata()).tolist() == [[3, 2], [1, 4]]
     assert np.asarray(line.get_xydata()).tolist() == [[1, 3], [3, 7]]
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_ylim()) == ("length", "score", (0, 5))
-    assert len(axes.collections) == 1
+    (band,) = axes.collections
+    assert {(x, y) for x, y in np.asarray(band.get_paths()[0].vertices).tolist()} == {(0, 0), (9, 2), (9, 5), (0, 3)}
+    faces: Any = band.get_facecolor()
+    assert [line.get_color(), to_hex(faces[0])] == [ACCENT, ACCENT]
     assert len(drawn(Scatter([1], [2], replace(fit, x=()))).collections) == 0
     assert len(drawn(Scatter([float("nan")], [2], fit)).lines) == 1
 
@@ -158,6 +205,9 @@ def test_bars_are_next_to_each_other_and_wide_ones_show_their_share() -> None:
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["1", "2", "3", "4"]
+    handles: list[Any] = legend.legend_handles
+    assert [handle.get_color() for handle in handles] == [to_hex(bar.get_facecolor()) for bar in bars[:4]]
+    assert len(drawn(StackedBars([[0.0, None]], ["a"], ["1", "2"])).texts) == 0  # a share of 0 is defined
 
 
 def test_small_multiples_have_a_title_each_and_shared_rows_once():
@@ -174,7 +224,9 @@ def test_a_file_has_literal_colours():
     ET.fromstring(file.encode())
     assert "var(" not in file
     assert "@media" not in file
-    assert "#ffffff" in file
+    assert ET.fromstring(file.encode()).get("style") == "background: #ffffff"
+    assert file.startswith('<?xml version="1.0" encoding="utf-8"?>\n<svg ')
+    assert f": {INK}" in file
 
 
 def test_cells_of_a_map_are_around_their_places() -> None:
@@ -190,6 +242,15 @@ def test_a_tile_map_has_the_regions_that_have_a_tile():
     assert {"25%", "–"} <= set(texts(svg))
     assert "50%" not in texts(svg)
     assert svg.count("opacity: 0.35") == len(set(PLACES.values())) - 2  # outlines of the regions that are not asked
+    world = [
+        "NOR ... ... NOR EAS ... ... ... ... ...",
+        "CEN CAR ... WES SOU CEN EAS ... ... ...",
+        "... SOU ... ... NOR WES SOU SOU MIC ...",
+        "... ... ... WES CEN EAS ... ... MEL POL",
+        "... ... ... ... SOU ... ... ... AUS ...",
+    ]
+    tiles = {place: name[:3].upper() for name, place in reversed(PLACES.items())}
+    assert [" ".join(tiles.get((column, row), "...") for column in range(10)) for row in range(5)] == world
     assert place_of("South-eastern Asia") == (7, 2)
     assert place_of("Atlantis") is None
     named = {place: [name for name in PLACES if PLACES[name] == place] for place in PLACES.values()}

@@ -32,7 +32,7 @@ LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
 
 
 class Quiet:
-    """A unit at a time: seconds without a row, told as they pass; as a large file with few matches is read."""
+    """A unit at a time: seconds without a row, reported as they pass, as when a large file with few matches is read."""
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         for _ in range(HALF_SECONDS):
@@ -48,15 +48,15 @@ class Writing:
 
     def __init__(self) -> None:
         self._finish = Finish(faults={})
-        self._told: Callable[[int], None] = lambda tokens: None
+        self._report: Callable[[int], None] = lambda tokens: None
 
     def report_tokens(self, content: Callable[[int], None]) -> None:
-        self._told = content
+        self._report = content
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         for _ in range(HALF_SECONDS):
             time.sleep(0.5)
-            self._told(10)
+            self._report(10)
         return self._finish(batch)
 
 

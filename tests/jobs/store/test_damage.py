@@ -136,7 +136,7 @@ def misshapen(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("text", [b'{"unit": "', b"\xff\xfe", b"[" * 100_000, b"null", b"7"])
-def test_a_record_that_is_no_json_object_is_damage(
+def test_a_record_that_is_not_a_json_object_is_damage(
     text: bytes, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     victim = table / "unit0.parquet"

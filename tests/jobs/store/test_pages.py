@@ -134,7 +134,7 @@ def test_a_unit_of_images_is_written_in_pages_and_read_in_pieces(tmp_path: Path)
         read_rows(uri, ["bytes"], 15, 25)
 
 
-def test_thrift_refuses_what_is_no_struct() -> None:
+def test_thrift_refuses_bytes_that_are_not_a_struct() -> None:
     assert decode(bytes([0x15, 4, 0x11, 0x28, 1, 65, 0x19, 0x25, 1, 2, 0])) == (
         {1: 2, 2: True, 4: b"A", 5: [-1, 1]},
         11,

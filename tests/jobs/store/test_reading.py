@@ -93,7 +93,7 @@ def test_hidden_names_and_folders_hold_no_data_objects(out: str) -> None:
     assert [o.uri for o in data_objects(out, listed)] == [f"{out}/a.parquet", f"{out}/x/e.parquet"]
 
 
-def test_what_a_run_keeps_in_its_own_folders_is_no_table_to_name(out: str) -> None:
+def test_folders_that_a_run_keeps_for_itself_are_not_named_as_tables(out: str) -> None:
     complete(plan(f"{out}/_partial/one"))
     with pytest.raises(InputError, match="no table here"):
         open_table(out)

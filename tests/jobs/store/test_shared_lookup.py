@@ -117,7 +117,7 @@ def test_a_copy_of_a_killed_process_is_filled_again(temporary_folder: Path) -> N
     assert list(temporary_folder.iterdir()) == []
 
 
-def test_a_failed_copy_is_no_copy(temporary_folder: Path) -> None:
+def test_a_failed_copy_is_not_used(temporary_folder: Path) -> None:
     def fail(_: Path) -> None:
         raise ValueError("no")
 

@@ -186,7 +186,7 @@ def test_damage_after_a_unit_is_reported_by_the_next_alone(tmp_path: Path, reaso
     assert [[line.reason for line in lines if isinstance(line, Damage)] for lines in of_units] == [[], [reason]]
 
 
-def test_a_line_that_is_too_long_is_no_burden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump, "LONGEST_LINE", 50_000)
     path = tmp_path / "a.json.gz"
     path.write_bytes(compress(b"a\n" + b"x" * 3_000_000 + b"\nb\n", "a.gz", parts=3))

@@ -197,7 +197,7 @@ def test_an_entity_is_parsed_while_values_of_the_last_one_are_held() -> None:
     assert (second["id"], list(claims["P31"])) == ("Q2", [1, 2])
 
 
-def test_what_is_no_entity() -> None:
+def test_lines_that_are_not_an_entity() -> None:
     parser = EntityParser()
     for text in (b"[1]", b'"x"', b"3"):
         with pytest.raises(NotAnEntityError):

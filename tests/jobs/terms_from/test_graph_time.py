@@ -52,5 +52,5 @@ def test_a_billion_years_is_a_wide_span() -> None:
     ("time", "precision"),
     [("", 11), ("1917-12-06", 11), *(("+1917-12-06T00:00:00Z", unknown) for unknown in (-1, 15, 99))],
 )
-def test_what_is_no_time(time: str, precision: int) -> None:
+def test_values_that_are_not_a_time(time: str, precision: int) -> None:
     assert read_time(time, precision) is None

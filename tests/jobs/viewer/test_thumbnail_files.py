@@ -67,8 +67,8 @@ def test_a_row_group_is_read_once_and_the_oldest_leaves_first(
     assert read == [(0, 0), (0, 1)]
     shown.thumbnail("00", 20)  # another size, of bytes in memory; the group is the one used last
     assert read == [(0, 0), (0, 1)]
-    room = shown._groups[0, 0].nbytes + shown._read(1, 0).nbytes
-    monkeypatch.setattr(thumbnail_files, "HELD_BYTES", room)
+    size = shown._groups[0, 0].nbytes + shown._read(1, 0).nbytes
+    monkeypatch.setattr(thumbnail_files, "HELD_BYTES", size)
     shown.thumbnail("10", 10)
     assert list(shown._groups) == [(0, 0), (1, 0)]
     monkeypatch.setattr(thumbnail_files, "HELD_BYTES", 0)

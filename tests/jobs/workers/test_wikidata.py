@@ -110,7 +110,9 @@ def test_a_limit_counts_lines_of_entities(tmp_path: Path) -> None:
         assert sum(steps for steps, _ in read.progress) == path.stat().st_size
 
 
-def test_what_is_no_entity_is_rejected_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_are_not_an_entity_are_rejected_with_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dump, "LONGEST_LINE", 50)
     monkeypatch.setattr(pieces, "READ", 32)
     path = tmp_path / "a.json"

@@ -101,7 +101,7 @@ def test_garbage_behind_the_last_member_costs_no_row(tmp_path: Path) -> None:
     assert actual.reasons == ["corrupt"]
 
 
-def test_a_lost_connection_is_no_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_connection_does_not_count_as_a_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, content = many(4000)
     monkeypatch.setattr(streams, "BLOCK", 4096)
     read, readinto = streams.ByteSource.read, streams.ByteSource.readinto

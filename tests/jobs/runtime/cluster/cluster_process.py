@@ -24,7 +24,7 @@ from jobs.runtime.cluster.ray_session import SLOW_START, START_TRIES
 
 MIB = 2**20
 JOIN_S = 120
-# Every port is chosen by Ray or by the system, and told afterwards: what is free before may be taken by then. Of the
+# Ray or the system chooses every port and reports it: one that was free before may be taken by then. Of the
 # public interfaces, `ray start` wants the port of its client server and `ray.init` that of the agent.
 HEAD: dict[str, Any] = {
     "num_cpus": 2,

@@ -1,4 +1,4 @@
-"""Why a cluster cannot be joined: told at once, with what to do about it."""
+"""Joining a cluster that cannot be joined: the error comes at once and says what to do."""
 
 import contextlib
 import logging

@@ -78,7 +78,7 @@ def test_keys_that_choose_a_file_and_those_of_the_job_itself_come_first() -> Non
     assert of_report.index("ratings") < of_report.index("paper")  # which chooses none by default
 
 
-def test_comments_are_found_beside_above_and_in_a_base() -> None:
+def test_comments_are_found_next_to_a_key_above_it_and_in_a_base() -> None:
     assert key_comments.explanations(Derived) == {
         "kept": "from the base",
         "changed": "what the job says",

@@ -45,7 +45,7 @@ def test_keys_below_keys_have_dotted_names_except_those_of_resources() -> None:
     assert all_comments(Deeper)["b"] == "rarely: the second"
 
 
-def test_a_class_in_a_function_that_extends_one_which_is_no_dataclass() -> None:
+def test_a_class_in_a_function_that_extends_a_plain_class() -> None:
     class Plain:
         kept: int = 1  # not a key
 

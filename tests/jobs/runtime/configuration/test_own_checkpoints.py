@@ -77,7 +77,7 @@ class Models:
     absent: Described | None = None
 
 
-def test_groups_without_a_checkpoint_of_their_own_have_none() -> None:
+def test_groups_without_a_checkpoint_have_none() -> None:
     keys = {
         "model": {"checkpoint": "org/a", "memory_gb": "${nowhere}"},
         "same": "${model}",

@@ -181,7 +181,7 @@ def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path) -> None:
     check_cases(check, cases)
 
 
-def test_steps_without_a_table_of_their_own_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_that_write_no_table_may_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = """
         name: own
         steps:

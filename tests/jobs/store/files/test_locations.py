@@ -46,7 +46,7 @@ def names(objects: Iterable[locations.Object], place: str) -> list[str]:
     return [o.uri.removeprefix(place).lstrip("/") for o in objects]
 
 
-def test_a_file_a_glob_and_a_folder_are_found_in_order(place: str) -> None:
+def test_the_files_of_a_path_glob_or_folder_are_found_in_order(place: str) -> None:
     put(place, "b.tsv", "a.tsv", "d/c.tsv", "d/e/f.tsv", "x.csv")
     assert names(locations.find(f"{place}/a.tsv"), place) == ["a.tsv"]
     assert names(locations.find(f"{place}/*.tsv"), place) == ["a.tsv", "b.tsv"]
@@ -143,7 +143,7 @@ class Pages:
         return {"type": "directory", "name": name}
 
 
-def test_all_pages_of_a_listing_are_read_and_a_folders_own_key_is_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pages_of_a_listing_are_read_and_a_folder_key_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Pages("t/", "t/a", "t/b/", "t/b/c", "t/d", "tt", "u/")
     monkeypatch.setattr("jobs.store.files.s3.client", lambda: store)
     assert [o.uri for o in locations.listing("s3://bucket/t")] == [

@@ -26,7 +26,7 @@ def test_a_similar_name_or_the_first_names_there(tmp_path: Path, names: list[str
 
 
 @pytest.mark.parametrize("path", ["R/[a,b]", "[R/e]", "[a]", "s3://bucket/[R/e,R/f]"])
-def test_a_list_is_no_path(path: str) -> None:
+def test_a_list_is_not_a_path(path: str) -> None:
     assert "not a list, but one path is needed" in hint(path)
 
 

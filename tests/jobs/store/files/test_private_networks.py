@@ -36,7 +36,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     s3.forget_settings()
 
 
-def test_a_store_with_an_authority_of_its_own_is_reached_through_a_proxy(
+def test_a_store_with_a_private_authority_is_reached_through_a_proxy(
     s3: str, tmp_path: Path, environment: pytest.MonkeyPatch
 ) -> None:
     from jobs.store.files.s3 import forget_settings
@@ -100,7 +100,7 @@ def hub_answer(seen: Seen) -> Answer:
     return Answer(200, body, headers)
 
 
-def test_a_hub_with_an_authority_of_its_own_behind_a_proxy_and_its_cache_offline(
+def test_a_hub_with_a_private_authority_behind_a_proxy_and_its_cache_offline(
     tmp_path: Path, environment: pytest.MonkeyPatch
 ) -> None:
     def read(**more: str) -> str:

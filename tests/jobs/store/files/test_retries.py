@@ -64,7 +64,7 @@ def test_retry_takes_the_units_that_have_the_status(out: str) -> None:
     assert sorted(len(u["retired"]) for u in manifest["units"]) == [0, 1]
 
 
-def test_retry_with_a_word_that_is_no_status_is_refused(out: str) -> None:
+def test_retry_with_an_unknown_status_is_refused(out: str) -> None:
     with pytest.raises(InputError, match="retry=broken: no such status; must be one of ok, refused"):
         begin(plan(out), retry=["broken"])
     assert not Path(out).exists()

@@ -83,7 +83,7 @@ def test_a_run_under_faults_is_an_undisturbed_run(proxy: FaultProxy, out: str, f
     with proxy.between(fault):
         manifest = complete(plan(out))
         assert contents(out) == ALL_ROWS
-        assert proxy.befell[fault.kind] >= len(FILES)
+        assert proxy.affected[fault.kind] >= len(FILES)
     assert manifest["complete"]
     assert manifest["conditional_writes"], "a lost answer is not taken for a store that ignores conditions"
     assert names(out) == names(f"{out}-calm")
@@ -125,11 +125,11 @@ def test_an_upload_in_parts_is_whole_or_absent(proxy: FaultProxy, out: str, tmp_
     with proxy.between(Fault(kind, lambda request: request.completes_upload, code="InternalError")):
         with pytest.raises(OSError, match=r"."):
             locations.publish(large, uri)
-        assert proxy.befell[kind] > 0
+        assert proxy.affected[kind] > 0
     assert not locations.exists(uri)
     with proxy.between(Fault(kind, lambda request: request.completes_upload, times=1, code="InternalError")):
         locations.publish(large, uri)
-        assert proxy.befell[kind] == 1
+        assert proxy.affected[kind] == 1
     fs, path = locations.filesystem(uri)
     with fs.open_input_file(path) as stream:
         assert stream.read() == large.read_bytes()
@@ -193,12 +193,12 @@ def test_jobs_under_random_faults_write_the_rows_of_undisturbed_ones(
             curate = [f"input={out}/{place}/records", f"out={out}/{place}/curated"]
             assert cli.main("curate", curate) == 0
             if faults_now:
-                assert sum(proxy.befell.values()) > 10
-                requests, befell = sum(proxy.requests.values()), sum(proxy.befell.values())
+                assert sum(proxy.affected.values()) > 10
+                requests, affected = sum(proxy.requests.values()), sum(proxy.affected.values())
     for table in ("records", "curated"):
         calm, disturbed = f"{out}/calm/{table}", f"{out}/disturbed/{table}"
         assert rows(disturbed).num_rows > 0
         assert rows(disturbed).equals(rows(calm))
         assert len(names(disturbed)) == len(names(calm))
         assert cli.main("verify", [f"input={disturbed}"]) == 0
-    reliability.record("storage faults", jobs="mine, curate", runs=1, requests=requests, faults=befell)
+    reliability.record("storage faults", jobs="mine, curate", runs=1, requests=requests, faults=affected)
