@@ -1,5 +1,6 @@
 """Fixtures that tests share: real data if it exists, one Ray, one S3 server, one cache of local models."""
 
+import functools
 import gc
 import os
 import signal
@@ -82,6 +83,7 @@ def uses_s3(item: pytest.Item) -> bool:
     return "s3" in names or "s3" in getattr(item, "fixturenames", ())
 
 
+@functools.cache
 def is_slow_file(path: Path) -> bool:
     """Return whether `make fast` leaves out the file or folder `path` as a whole."""
     return path.is_relative_to(ROOT / "tests") and path.relative_to(ROOT / "tests").as_posix().startswith(SLOW)
@@ -99,6 +101,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if "not slow" in (config.option.markexpr or "") and is_slow_file(collection_path) else None
 
 
+@functools.cache
 def place(path: Path) -> int:
     """Return the position of the file in `LONGEST`; `len(LONGEST)` if it is not there."""
     name = path.relative_to(ROOT / "tests").as_posix() if path.is_relative_to(ROOT / "tests") else ""
