@@ -5,13 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError
+from jobs.judging import kept_raters
 from jobs.judging.halves import half_of, halves
 from jobs.judging.kept_rubric import read_kept
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
+from jobs.tables import TABLES
 from tests.cases import check_cases
 from tests.factories import rows_of, write_table, write_units
 
@@ -65,6 +69,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     rows.append(rating("broken", "Peru", DEBIASED, None))
     write_units(root / "loglik", "ratings", [rows[:20], rows[20:]])
+    raters = pa.Table.from_pylist([{"rater": "m@1", "engine": "torch"}], schema=TABLES["raters"].schema())
+    pq.write_table(raters, root / "loglik" / "_run" / kept_raters.FILE)
     items = [{"item_id": item, "gold": [right(item)], "attributes": [("prompt", right(item))]} for item in ITEMS]
     write_table(root / "items", "items", items)
     people = [
@@ -158,16 +164,10 @@ def test_the_report_can_name_what_was_chosen(tables: Path, tmp_path: Path) -> No
     stored = open_table(str(out)).metadata
     for name, value in {**kept.metadata, "rater": "m@1"}.items():
         assert stored[f"remine.{name}"] == value
-    comments = {row["comment"] for row in rows_of(str(out)) if row["status"] == "ok"}
-    assert comments == {f"{DEBIASED}, threshold -3, chosen on half a"}
-
-
-def test_the_facts_of_the_model_are_kept_with_the_choice() -> None:
-    from jobs.judging.calibration import SettingChoice, with_choices
-
-    choice = SettingChoice("a", DEBIASED, -3.0, 1.0, None, 2, 2)
-    (row,) = with_choices([{"rater": "m@1", "engine": "torch"}], [choice])
-    assert row == {"rater": "m@1", "engine": f"torch; labels by likelihood: {choice.text}"}
+    choice = f"{DEBIASED}, threshold -3, chosen on half a"
+    assert {row["comment"] for row in rows_of(str(out)) if row["status"] == "ok"} == {choice}
+    (rater,) = kept_raters.read([open_table(str(out))])
+    assert (rater["rater"], rater["engine"]) == ("m@1", f"torch; labels by likelihood: {choice}")
 
 
 def test_lambda_and_t_by_peoples_ratings(tables: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
-from jobs import annotate, prompts, tric_items
+from jobs import annotate, choose, prompts, tric_items
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.shown_items import ShownTables
 from jobs.corpora.tric import read_split
@@ -119,7 +119,8 @@ def test_values_of_an_axis_are_texts_without_blanks(tmp_path: Path) -> None:
         prompts._values("a", [" "])
 
 
-def test_rows_of_prompts_vary_their_last_axis_fastest() -> None:
+def test_rows_of_prompts_vary_their_last_axis_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompts, "MAX_PROMPTS", 4)
     rows = prompts.prompts("{b}: {a} {b}", {"a": ["x", "ä"], "b": ["1", "2"]}, "de")
     assert [row["text"] for row in rows] == ["1: x 1", "2: x 2", "1: ä 1", "2: ä 2"]
     assert rows[2] == {
@@ -168,7 +169,10 @@ def test_choices_of_spreadsheet_programs_become_items(tmp_path: Path, capsys: Pr
     assert [row["image_ids"] for row in rows_of(f"{tmp_path}/first")] == [["a"]]
 
 
-def test_a_sheet_has_the_addresses_of_its_pictures_and_their_number(tmp_path: Path, capsys: Printed) -> None:
+def test_a_sheet_has_the_addresses_of_its_pictures_and_their_number(
+    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose, "MAX_ROWS", 3)  # as many as there are
     images = [picture(1), picture(2)]
     near = [{"query_id": "q", "rank": n, "item_id": name, "score": 0.5}
             for n, name in enumerate(("gone", images[0]["image_id"], images[1]["image_id"]), 1)]  # fmt: skip

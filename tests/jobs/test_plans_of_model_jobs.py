@@ -2,11 +2,13 @@
 
 import importlib
 import json
+import tarfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from actors.encoders.facts import EncoderFacts
@@ -14,7 +16,7 @@ from actors.ids import content_id
 from actors.linking import LinkSettings
 from actors.rubrics.instructions import Instruction
 from actors.vlm.settings import ModelSettings
-from jobs import zero_shot
+from jobs import kb, zero_shot
 from jobs.corpora.embeddings import find_corpus
 from jobs.errors import InputError
 from jobs.judging import marking_trial, prompt_trial
@@ -25,12 +27,11 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.selection.exclusions import identity, read_exclusions
+from jobs.store.files import read_ahead
 from jobs.store.reading import open_table
-from tests.factories import DIM, embedding_rows, picture, write_file, write_table, write_units
-
-PICTURES = [picture(number) for number in range(3)]
-IMAGES = [row["image_id"] for row in PICTURES]
-FACTS = {"encoder": "e@1", "preprocessing": "p"}
+from jobs.workers.kb import PARTS
+from tests.factories import DIM, picture, record, write_file, write_table, write_units
+from tests.jobs.model_jobs import FACTS, IMAGES, write_inputs
 
 
 class Begun:
@@ -53,7 +54,7 @@ class Begun:
         assert importlib.import_module(f"jobs.{job}").execute(cfg) is None
         assert self.keys["name"] == job
         plan = self.keys["plan"]
-        assert (plan.out, plan.config["out"]) == ("/R", "/R")
+        assert (plan.out, plan.config["out"]) == ("/R/images" if job == "generate_images" else "/R", "/R")
         return plan
 
     def values(self, *names: str) -> tuple[Any, ...]:
@@ -67,32 +68,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tables")
-    write_table(folder / "images", "images", PICTURES, made="images")
-    texts = [
-        {"text_id": "t1", "role": "reference", "source": "n1", "text": "A dog."},
-        {"text_id": "t2", "role": "generated", "source": "n1", "text": "A cat."},
-        {"text_id": "t3", "role": "prompt", "source": "n1", "text": "A bird."},
-    ]
-    write_table(folder / "texts", "texts", texts, made="texts")
-    items = [
-        {"item_id": f"i{n}", "image_ids": [image], "text_ids": ["t1", "t2"], "targets": ["Türkei"] if n else ["Peru"]}
-        for n, image in enumerate(IMAGES)
-    ]
-    write_table(folder / "items", "items", items, made="items")
-    near = [{"query_id": IMAGES[0], "rank": rank, "item_id": f"p{rank}", "score": 1 / rank} for rank in (1, 2, 3)]
-    write_table(folder / "near", "neighbors", near, made="near")
-    write_table(folder / "kb" / "nodes", "nodes", [{"node_id": "n1", "lemmas": [("en", ["dog"])]}], made="nodes")
-    write_table(folder / "kb" / "node_images", "node_images", [{"node_id": "n1", "image_id": "p1"}], made="carried")
-    write_table(folder / "kb" / "lemmas", "texts", texts[:1], made="lemmas")
-    vectors = np.eye(3, DIM)
-    for name, kind, ids in (("vectors", "image", IMAGES), ("text_vectors", "text", ["t1", "t2"])):
-        rows = embedding_rows(ids, kind, vectors[: len(ids)])
-        write_units(folder / name, "embeddings", [rows[:1], rows[1:]], **FACTS)
-    (folder / "list.txt").write_text("https://pictures.example/gone.jpg\n")
-    (folder / "terms.txt").write_text("dog\nwar\n")
-    (folder / "wit.tsv").write_text("language\tpage_url\timage_url\tpage_title\tis_main_image\n")
-    return folder
+    return write_inputs(tmp_path_factory.mktemp("tables"))
 
 
 def of(table: Path) -> str:
@@ -204,6 +180,68 @@ def test_items_name_the_condition_of_what_a_model_writes_about_them(tables: Path
         assert begun.of(job, *inputs, *keys).identity["condition"] == "drawn", job
 
 
+def test_a_plan_names_each_model_and_the_memory_that_it_needs(tables: Path, begun: Begun) -> None:
+    inputs = [f"input={tables}/items", f"images={tables}/images", f"texts={tables}/texts", "model=local-tiny"]
+    jobs = {
+        "generate": inputs,
+        "loglik": inputs,
+        "mark_spans": inputs,
+        "judge": [*inputs, "rubric=cultural_relevance"],
+        "questions": [f"texts={tables}/texts", "role=generated", "model=local-text-tiny"],
+        "generate_images": [f"input={tables}/texts", "image_models=[local:sd3-tiny@a,local:sd3-tiny@b]"],
+    }
+    for job, keys in jobs.items():
+        begun.of(job, *keys, "plan=true")
+        kinds = [line.split()[0] for line in begun.keys["lines"]]
+        assert kinds == ["model", "memory"] * (2 if job == "generate_images" else 1), job
+    names = [line.split()[1] for line in begun.keys["lines"] if line.startswith("model")]
+    assert names == ["a", "b"]
+    assert begun.values("note", "pools") == ("draws 2 pictures with a, b", ["judge"])
+
+
+def test_fetched_pictures_are_identified_by_source_input_and_width(tables: Path, begun: Begun) -> None:
+    (tables / "shards").mkdir()
+    with tarfile.open(tables / "shards" / "a.tar", "w"):
+        pass
+    keys = [f"source.path={tables}/shards", "source.max_bytes=5", "width=8", f"exclusions={tables}/list.txt"]
+    plan = begun.of("fetch", "source=webdataset", *keys)
+    columns = {"bytes_column": None, "key_column": None}
+    source = {"name": "webdataset", "max_bytes": 5, "path": f"{tables}/shards", **columns}
+    assert plan.identity == {"source": source, "input": None, "width": 8, **excluded(tables)}
+    assert (plan.table, plan.metadata, plan.derived, len(plan.units)) == ("images", {}, False, 1)
+    assert begun.values("pools", "note", "streamed", "get_bytes") == (["fetch"], "1 file", False, read_ahead.BLOCK)
+    write_table(tables / "records", "records", [record("a")])
+    keys = [f"input={tables}/records", "source.contact=ada@uni-somewhere.edu"]
+    plan = begun.of("fetch", "source=urls", *keys)
+    assert (plan.identity["input"], plan.derived) == (of(tables / "records"), True)
+    assert begun.values("streamed", "get_bytes") == (False, None)
+
+
+def test_parts_of_a_knowledge_base_are_identified_by_its_keys_and_pictures_by_exclusions(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: dict[str, tuple[Any, dict[str, Any]]] = {}
+    monkeypatch.setattr(kb, "prospect", lambda job, cfg, plan, *, part, **keys: planned.update({part: (plan, keys)}))
+    monkeypatch.setattr(kb, "show_all", lambda prospects: None)
+    pq.write_table(pa.table({"node": ["a", "b", "c"], "lemmas": ["x", "y", "z"]}), tables / "kb.parquet")
+    keys = [f"knowledge_base.path={tables}/kb.parquet", "knowledge_base.windows=2", f"exclusions={tables}/list.txt"]
+    for limit, units in ((None, 3), (2, 1)):
+        more = ["unit_rows=1", f"limit={limit or 'null'}", "plan=true", "out=/R"]
+        cfg = config.load("kb", kb.KbConfig, [*keys, *more])
+        assert kb.execute(cfg) is None
+        source = {name: value for name, value in asdict(cfg.knowledge_base).items() if name != "path"}
+        assert (list(planned), source["windows"]) == (list(PARTS), 2)
+        for part, (plan, of_prospect) in planned.items():
+            of_pictures = excluded(tables) if part == "node_images" else {}
+            assert plan.identity == {"part": part, "knowledge_base": source, **of_pictures, **(
+                {"limit": limit} if limit else {}
+            )}  # fmt: skip
+            assert (plan.out, plan.table, len(plan.units)) == (f"/R/{part}", PARTS[part], units)
+            assert (plan.limit and plan.limit.limit, plan.derived) == (limit, False)
+            assert plan.metadata == {"knowledge_base": cfg.knowledge_base.name}
+            assert of_prospect == {"pools": ["kb"], "streamed": False, "calibrates": False}
+
+
 def test_likelihoods_are_identified_by_prompt_labels_and_settings(tables: Path, begun: Begun) -> None:
     keys = ["model=local-tiny", "condition=c", "lambdas=[0,1]", "thresholds=[-9]", f"exclusions={tables}/list.txt"]
     inputs = [f"input={tables}/items", f"images={tables}/images", f"texts={tables}/texts"]
@@ -297,10 +335,13 @@ def test_responses_are_identified_by_prompt_samples_and_refusals(tables: Path, b
     assert (prepare.kwargs["answer_tokens"], prepare.kwargs["keeps_pictures"], write.rows_out) == (9, False, 2)
     assert (write.kwargs["prompt"], write.kwargs["threads"]) == ("explicit", cfg.resources.judge.threads)
     hashes = {write.kwargs["prompt_hash"]}
-    for key in ("max_tokens=8", "max_context_tokens=7", "empty_context=skip", "prompt=minimal", "seed=5", "samples=3"):
+    for key in (
+        "max_tokens=8", "max_context_tokens=7", "empty_context=skip", "prompt=minimal", "seed=5", "samples=3",
+        "model.max_pixels=9000",
+    ):  # fmt: skip
         begun.of("generate", f"input={tables}/images", "prompt=explicit", *keys, key)
         hashes.add(begun.shown[3][1].kwargs["prompt_hash"])
-    assert len(hashes) == 6, "all but the number of samples change a text"
+    assert len(hashes) == 7, "all but the number of samples change a text"
 
 
 def test_answers_about_missing_pictures_are_not_asked_for(tables: Path, begun: Begun) -> None:

@@ -266,6 +266,7 @@ def test_nothing_in_common_is_undefined():
     for metric in changes(a, b).values():
         assert (metric.value, metric.n) == (None, 0)
         assert metric.reason == "no pair of item and target is rated under both conditions"
+    assert ("share_at_least_change", "m", "4") in changes(a, b), "undefined at each threshold"
     coverages = {name[0]: metric.coverage for name, metric in changes(a, b).items()}
     assert coverages == {"score_change": 0.0, "share_at_least_change": 0.0, "f1_change": None}
 

@@ -19,8 +19,11 @@ def test_a_row_of_the_table():
 
 
 def test_an_undefined_metric_has_a_status_and_a_reason():
-    (row,) = metrics_table([undefined("alpha", "d", "one rater", n=3, dims={"level": "nominal"})]).to_pylist()
+    metric = undefined("alpha", "d", "one rater", n=3, coverage=0.5, dims={"level": "nominal"})
+    (row,) = metrics_table([metric]).to_pylist()
     assert (row["value"], row["status"], row["reason"]) == (None, "skipped", "one rater")
+    assert (row["definition"], row["n"], row["coverage"]) == ("d", 3, 0.5)
+    assert undefined("alpha", "d", "nobody", status="missing_input").status == "missing_input"
     assert json.loads(row["dims"]) == {"level": "nominal"}
 
 

@@ -59,6 +59,8 @@ def test_without_a_known_scale_shares_at_thresholds_are_undefined():
     shares = made(answers, context(scale=None), "share_at_least")
     assert {f.dims["threshold"] for f in shares} == {"3", "4"}
     assert {(f.value, f.status) for f in shares} == {(None, "skipped")}
+    assert {(f.n, f.coverage) for f in shares if "part" not in f.dims} == {(ITEMS, 1.0)}
+    assert {(f.n, f.dims["part"]) for f in shares if "part" in f.dims} == {(ITEMS // 2, "East"), (ITEMS // 2, "West")}
 
 
 def test_parts_and_contrasts_are_at_the_highest_threshold_on_the_scale():

@@ -158,3 +158,41 @@ def test_a_paper_adds_what_the_items_and_ratings_have() -> None:
     assert (settings.disaggregate, settings.compare, settings.contrast) == (["region"], ["region"], ["region:a-b"])
     assert (settings.baseline_condition, settings.reference_condition) == ("none", "gold")
     assert len(items.hashes) == 1
+
+
+def test_a_paper_is_arranged_from_all_metrics_under_its_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    studies: list[Study] = []
+    by_condition = [metric("share", value, question="q", condition=name) for name, value in (("a", 0.1), ("b", 0.2))]
+
+    def arrange(of_report: Study) -> list[str]:
+        studies.append(of_report)
+        return ["part"]
+
+    monkeypatch.setattr(report_results, "read_spans", lambda *_: "spans")
+    monkeypatch.setattr(report_results, "report_metrics", lambda *_, **keys: asked.update(keys) or iter(by_condition))
+    monkeypatch.setattr(report_results, "metrics_of", lambda name: [metric(name, 1)])
+    monkeypatch.setattr(report_results, "read_computed", lambda tables: [metric("mrr", 0.5, table=str(len(tables)))])
+    monkeypatch.setattr(report_results, "mismatches", lambda rated, items, hashes: [rated, len(items), len(hashes)])
+    monkeypatch.setattr(registry, "arrange", arrange)
+    item = {"item_id": "i", "kind": "image", "image_ids": [], "text_ids": [], "attributes": []}
+    tables: Any = ReportTables(items=[TableInMemory("items", [item])], computed=["t"])  # type: ignore[list-item]
+    answered, pooled = SimpleNamespace(result=lambda: ["models"]), SimpleNamespace(result=lambda: ["people"])
+    summary: Any = SimpleNamespace(distributions=answered, pooled=pooled, rated="rated")
+    reduction: Any = SimpleNamespace(by=("condition",), keys=[("r", "q", "a")], methods={"m": {"closed"}})
+    settings = ReportSettings(questions_rubric="own", likert="r/q", paper=PaperSettings(condition="b"))
+    unused: Any = object()
+    results = report_results.compute_results(
+        settings, tables, reduction, summary=summary, rubrics=unused, exclusion_filter=unused
+    )
+    (arranged_from,) = studies
+    assert [m.name for m in arranged_from.metrics.all] == ["models", "people", "share", "share"]
+    assert arranged_from.metrics.get("share", {"question": "q"}).value == 0.2
+    assert [m.dims["table"] for m in arranged_from.computed.all] == ["1"]
+    assert (arranged_from.rubrics, arranged_from.exclusion_filter) == (unused, unused)
+    assert (asked["questions_rubric"], asked["likert"], asked["spans"]) == ("own", "r/q", "spans")
+    assert (asked["summary"], asked["rubrics"], asked["exclusion_filter"]) == (summary, unused, unused)
+    assert [m.name for m in results.of_answers] == ["models"]
+    assert (results.metrics, results.observations) == (by_condition, asked["observe"])
+    assert (results.mismatches, results.methods) == (["rated", 1, 1], {"m": {"closed"}})
+    assert (results.parts, results.spans) == (["part"], "spans")

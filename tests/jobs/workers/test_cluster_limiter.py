@@ -137,3 +137,39 @@ def test_a_worker_calls_again_until_the_limiter_is_back(monkeypatch: pytest.Monk
     with pytest.raises(ray.exceptions.RayActorError):
         asyncio.run(ClusterLimiter().settle(LIMIT, received=5, busy=False))
     assert calls[-1] == ("settle", (LIMIT,), {"received": 5, "busy": False, "retry_after": None})
+    calls.clear()
+    failures = 0
+    answers: list[Any] = [asyncio.run(limiter.renew({7})), asyncio.run(limiter.settle(LIMIT, retry_after=3))]
+    asyncio.run(limiter.release(7))
+    assert answers == ["lease"] * 2
+    assert calls == [
+        ("renew", ([7],), {}),
+        ("settle", (LIMIT,), {"received": 0, "busy": None, "retry_after": 3}),
+        ("release", (7,), {}),
+    ]
+
+
+def test_the_limiter_of_a_cluster_is_started_once_and_outlives_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    options: dict[str, Any] = {}
+
+    class Actor:
+        run = SimpleNamespace(remote=lambda: started.append("run"))
+
+        def options(self, **keys: Any) -> "Actor":
+            options.update(keys)
+            return self
+
+        def remote(self) -> "Actor":
+            return self
+
+    def remote(kind: type) -> Actor:
+        started.append(kind)
+        return Actor()
+
+    monkeypatch.setattr(ray, "remote", remote)
+    cluster_limiter.start()
+    assert started == [SharedLeaseTable, "run"]
+    assert (options["name"], options["namespace"]) == (cluster_limiter.NAME, cluster_limiter.NAMESPACE)
+    assert (options["lifetime"], options["get_if_exists"], options["num_cpus"]) == ("detached", True, 0)
+    assert options["max_restarts"] > 0

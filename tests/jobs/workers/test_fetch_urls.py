@@ -1,16 +1,26 @@
-"""What a worker of `fetch source=urls` reports of the pictures of a unit."""
+"""What a worker of `fetch source=urls` asks for, writes and reports of the pictures of a unit."""
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from actors.ids import content_id
 from actors.status import Status
+from actors.url_fetcher import ImageRequest
+from jobs.corpora.records import open_records
 from jobs.errors import RunError
-from jobs.workers.fetch_urls import FetchUnit, RowSpool
-from tests.factories import image_row
+from jobs.runtime.selection import exclusions
+from jobs.store.counts import Counts
+from jobs.store.limits import limited
+from jobs.store.runs.table_run import open_run
+from jobs.store.table_plan import TablePlan
+from jobs.store.writer import UnitWriter
+from jobs.workers.fetch_urls import FetchUnit, RowSpool, RunFiles
+from tests.factories import image_row, record, rows_of, write_records
 
 REQUESTS = [SimpleNamespace(image_id=str(number)) for number in range(3)]
 
@@ -43,3 +53,68 @@ def test_the_first_error_of_a_group_is_raised() -> None:
 
     with pytest.raises(RunError, match="full"):
         fetched(fetch, None, None)
+
+
+class Fetches:
+    """Units of records whose pictures have a status by their URL, without requests or processes that decode."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.statuses = folder, dict[str, str]()
+        self.requests: list[ImageRequest] = []
+        self.counts = Counts()
+
+    def run(self, *, retry: Sequence[str] = (), limit: int | None = None, out: str = "images") -> list[dict[str, Any]]:
+        """Fetch all pictures but those of the list, and return the rows."""
+        pictures = open_records(f"{self.folder}/records", None, {})
+        plan = TablePlan(f"{self.folder}/{out}", "images", {}, pictures.units, {}, {}, derived=True)
+        run = open_run(limited(plan, limit), resume=True, overwrite=False, retry=retry)
+        excluded = exclusions.keep(run, exclusions.read_exclusions(f"{self.folder}/list.txt"))
+        unit: Any = object.__new__(FetchUnit)
+        unit._files = RunFiles(run.target.out, excluded, pictures.keep_repeats(run))
+        unit._fetch = self._fetch
+        self.requests.clear()
+        for task in run.todo:
+            with UnitWriter(run.target, task) as writer:
+                unit(task, writer, None)
+            self.counts = writer.counts
+        run.finish()
+        return rows_of(run.target.out)
+
+    def _fetch(self, requests: Sequence[ImageRequest], spool: RowSpool, _: Any) -> dict[str, tuple[str, str]]:
+        self.requests += requests
+        for request in reversed(requests):
+            spool.add(image_row(request.url, status=self.statuses.get(request.url, "ok")))  # type: ignore[arg-type]
+        return {request.image_id: ("ada", "CC0") for request in requests[:1]}
+
+
+@pytest.fixture
+def fetches(tmp_path: Path) -> Fetches:
+    rows = [record("a"), record("b") | {"original_width": "400"}, record("c"), record("again", image="https://i/a.jpg")]
+    write_records(f"{tmp_path}/records", [rows])
+    (tmp_path / "list.txt").write_text("https://i/c.jpg\n")
+    return Fetches(tmp_path)
+
+
+def test_each_picture_of_a_unit_is_asked_for_once_and_excluded_ones_are_reported(fetches: Fetches) -> None:
+    rows = fetches.run()
+    a, b, c = (f"https://i/{name}.jpg" for name in "abc")
+    assert [row["source_url"] for row in rows] == [a, b, c]
+    assert fetches.requests == [
+        ImageRequest(content_id(a), a), ImageRequest(content_id(b), b, 400), ImageRequest(content_id(c), c, None, True)
+    ]  # fmt: skip
+    assert [(row["author"], row["licence"]) for row in rows] == [("ada", "CC0"), (None, None), (None, None)]
+    assert (fetches.counts.rows_in, fetches.counts.rows_out, fetches.counts.filtered) == (4, 3, {"same_picture": 1})
+    assert sum(fetches.counts.tallies[exclusions.TALLY].values()) >= 1
+    assert [row["source_url"] for row in fetches.run(limit=2, out="first")] == [a, b]
+
+
+def test_a_retry_asks_for_the_pictures_of_its_statuses_alone(fetches: Fetches) -> None:
+    a, b, c = (f"https://i/{name}.jpg" for name in "abc")
+    fetches.statuses = {a: "error", b: "ok", c: "missing"}
+    first = fetches.run()
+    fetches.statuses = {}
+    again = fetches.run(retry=["error", "missing"])
+    assert [request.url for request in fetches.requests] == [a, c]
+    assert [row["status"] for row in again] == ["ok"] * 3
+    assert again[1] == first[1]
+    assert (fetches.counts.rows_in, fetches.counts.filtered) == (4, {"same_picture": 1})
