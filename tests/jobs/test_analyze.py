@@ -1,7 +1,9 @@
 """`python -m jobs.analyze` on files of strangers: the released ones, odd ones, wrong ones."""
 
 import csv
+import html
 import json
+import platform
 import re
 from typing import Any
 
@@ -36,18 +38,24 @@ RATINGS = [
 def test_agreement_of_a_csv(tmp_path, capsys):
     file = write(tmp_path / "it, é.csv", [*RATINGS, "012,al,"])
     columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
-    cli.execute("analyze", [f"input={file}", *columns, f"out={tmp_path}/F"])
+    cli.execute("analyze", [f"input={file}", *columns, "title=My & study", f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
     alpha = metrics["alpha", "file", "ordinal", "people", "value"]
     assert alpha["n"] == 12
     assert alpha["coverage"] == 36 / 37
     assert metrics["ratings_excluded", "file", "value"]["value"] == 1
-    assert "alpha" in capsys.readouterr().out
+    printed = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("alpha ") for line in printed)
+    assert printed[-1] == (
+        f"analyze: {tmp_path}/F/index.html, metrics.csv, {len(metrics)} metrics in {tmp_path}/F/metrics"
+    )
     with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as output:
         counts = [r for r in csv.DictReader(output) if r["metric"] == "alpha" and r["level"] == "ordinal"]
     assert float(counts[0]["value"]) == pytest.approx(alpha["value"])
-    page = (tmp_path / "F" / "index.html").read_text(encoding="utf-8")
-    assert "Krippendorff’s α (ordinal)" in page
+    page = html.unescape((tmp_path / "F" / "index.html").read_text(encoding="utf-8"))
+    shown = ("Krippendorff’s α (ordinal)", "My & study", "agreement of it, é.csv", str(file), platform.python_version(),
+             "Heat map of Cohen's kappa", "Distribution of each rater’s answers")  # fmt: skip
+    assert [text for text in shown if text not in page] == []
 
 
 def test_metrics_csv_has_no_two_columns_of_one_name(tmp_path):

@@ -125,9 +125,10 @@ def test_no_names_comments_or_responses_unless_asked_for(tables):
     assert [words for words in left_out if words in (fewer / "README.md").read_text()] == [*left_out]
 
 
-def test_excluded_pictures_are_nowhere(tables, tmp_path):
+def test_excluded_pictures_are_nowhere(tables, tmp_path, capsys):
     (tmp_path / "excluded.txt").write_text(f"{URL.format(0)}\n{IDS[1]}\n")
     out = release(tables, exclusions=f"{tmp_path}/excluded.txt", include="[responses,response_ratings]")
+    assert "exclusions: 2 of 2 entries match a picture here" in capsys.readouterr().out
     text = everything(out)
     assert URL.format(0) not in text
     assert IDS[0] not in text

@@ -87,11 +87,16 @@ def test_the_key_of_a_settings_dataclass_gets_the_key_that_holds_it() -> None:
 
 
 def test_a_key_without_its_value_gets_it() -> None:
-    values = {"ratings": ["a", "b"], "many": ["a", "b", "c", "d"], "source": {"path": "/x"}, "by": None, "axes": {}}
+    values: dict[str, Any] = {"ratings": ["a", "b"], "many": ["a", "b", "c", "d"], "source": {"path": "/x"}, "by": None}
+    values |= {"axes": {}, "three": [1, True, 0.5], "size": 2.0, "plan": True, "strict": False}
     for message, expected in (
         ("job: ratings: none is ok", "ratings=[a,b]: none is ok"),
         ("ratings=: none is ok", "ratings=[a,b]: none is ok"),
         ("many: too many", "many=[a,b,c,…]: too many"),
+        ("three: odd", "three=[1,true,0.5]: odd"),
+        ("size: odd", "size=2: odd"),
+        ("plan: odd", "plan=true: odd"),
+        ("strict: odd", "strict=false: odd"),
         ("source.path: /x/1: no entity", "source.path=/x: /x/1: no entity"),
         ("by: unknown", "by=null: unknown"),
         ("axes: none", "axes: none"),

@@ -232,6 +232,7 @@ def test_a_pool_that_also_runs_an_earlier_stage_has_the_sum_and_the_longest_time
     assert (joined.num_cpus, joined.memory_gb, joined.batch_size, joined.row_timeout_s) == (0.75, 3, 8, 30)
     assert last.joined_with(StageResources(row_timeout_s=None)).row_timeout_s is None
     assert last.joined_with(StageResources(memory_gb=None)).memory_gb == 2
+    assert replace(last, memory_gb=None).joined_with(StageResources()).memory_gb is None
 
 
 def test_stages_that_share_a_process_have_the_batches_of_the_last_one() -> None:
