@@ -64,13 +64,14 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
     drawn = item_units(sources, cfg.draw, excluded.marks, cut)
     rows = min(drawn.rows, cfg.limit or drawn.rows)
-    texts = f"{rows * cfg.samples:,} texts ({quantity(rows, 'item')} x {cfg.samples})"
-    note = f"writes {texts} of at most {cfg.max_tokens:,} tokens{prompt.expected_tokens(cfg, sources)}"
+    texts = rows * cfg.samples
+    amount = f"{texts:,} texts ({quantity(rows, 'item')} x {cfg.samples})"
+    note = f"writes {amount} of at most {cfg.max_tokens:,} tokens{prompt.expected_tokens(cfg, sources)}"
     reader = prompt.reader(sources)
     engine = engine_choice.choose(
         cfg,
         _prepare(cfg, prompt).kwargs,
-        texts=rows * cfg.samples,
+        texts=texts,
         units=drawn.units,
         reader=reader,
         excluded=excluded,

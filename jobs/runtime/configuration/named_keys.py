@@ -119,8 +119,9 @@ def with_option(message: str, job: str, chosen: Mapping[str, str]) -> str:
     """
     text = message.removeprefix(f"{job}: ")
     match = _OF_FILE.match(text)
-    option = chosen.get(match["group"]) if match else None
-    if match is None or option is None or (match["name"] and not option.endswith(".yaml")):
+    if match is None or (option := chosen.get(match["group"])) is None:
+        return message
+    if match["name"] and not option.endswith(".yaml"):
         return message
     return f"{match['group']}={option}: {text[match.end() :]}"
 

@@ -241,6 +241,11 @@ def test_what_is_refused(unit, worker, vectors, message):
         crowdtruth(unit, worker, vectors)
 
 
+def test_without_judgements_there_are_no_qualities():
+    qualities = crowdtruth([], [], np.empty((0, 2)))
+    assert (len(qualities.unit), len(qualities.worker), qualities.unit_annotation.shape) == (0, 0, (0, 2))
+
+
 def test_a_crowd_that_never_settles_is_undefined_and_no_crash(monkeypatch):
     """Random answers of raters who share little swing between two states for ever, in the reference too."""
     monkeypatch.setattr("jobs.metrics.crowdtruth.MAX_ROUNDS", 1)

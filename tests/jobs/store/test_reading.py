@@ -108,6 +108,16 @@ def test_a_run_that_has_written_nothing_yet_is_named_as_such(out: str) -> None:
         open_table(out, "node_images")
 
 
+def test_an_absent_table_and_another_table_are_refused_before_they_are_opened(out: str, tmp_path: Path) -> None:
+    begin(plan(out))
+    with pytest.raises(InputError, match=f"^{tmp_path}/none: no table here"):
+        reading.refuse_early(f"{tmp_path}/none", "images")
+    with pytest.raises(InputError, match=f"^{out}: is a table 'node_images', expected images"):
+        reading.refuse_early(out, "images")
+    reading.refuse_early(out, "images", "node_images")
+    reading.refuse_early(None, "images")
+
+
 def test_a_folder_in_a_list_means_all_of_its_tables(out: str) -> None:
     for name in ("one", "two"):
         complete(plan(f"{out}/{name}"))
