@@ -40,6 +40,7 @@ _OTHER_KINDS = (
     (b"\x1f\x8b", "compressed with gzip; unpack it, or rename it to end in .gz"),
     (b"%PDF", "a PDF; save the table as CSV UTF-8"),
 )
+_EXCEL = re.compile(r'"?sep=(.)"?(\r\n|\r|\n)', re.IGNORECASE)
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _NUL, _OUTSIDE_ENCODING = re.compile("\0"), re.compile("[\udc80-\udcff]")
 
@@ -86,8 +87,7 @@ def read_dialect(
     if kind := next((kind for magic, kind in _OTHER_KINDS if head.startswith(magic)), None):
         raise InputError(f"{uri}: not delimited text but {kind}; convert it to CSV or TSV")
     encoding, text = _decode(uri, head, encoding, encoding_key)
-    excel = re.match(r'"?sep=(.)"?(\r\n|\r|\n)', text, re.IGNORECASE)
-    if excel:
+    if excel := _EXCEL.match(text):
         text, delimiter = text[excel.end() :], delimiter or excel.group(1)
     first = re.match(r"(?:[^\S\r\n]*(?:\r\n|\r|\n))*", text)
     blank_lines = len(_LINE_END.findall(first.group())) if first else 0  # splitlines() would count a form feed
@@ -105,6 +105,13 @@ def read_dialect(
             f"does; {_advice(encoding_key, 'utf-16-le')}"
         )
     return Dialect(encoding, delimiter, tuple(name.strip() for name in header), bool(excel) + blank_lines)
+
+
+def delimiter_of(text: str) -> str:
+    """Return the delimiter of the text of a file: the one in Excel's line `sep=;`, or the one that fits the rows."""
+    text = text.removeprefix("\ufeff")[:HEAD_BYTES]
+    excel = _EXCEL.match(text)
+    return excel[1] if excel else _sniff(text, tabs_first=False)
 
 
 def _decode(uri: str, head: bytes, configured: str | None, key: str) -> tuple[str, str]:

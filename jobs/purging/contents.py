@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.corpora.delimited import delimiter_of
 from jobs.purging.needles import Needles
 
 
@@ -82,10 +83,12 @@ def _names(value: Any, needles: Needles) -> bool:
 
 
 def _rows_without(text: str, needles: Needles) -> str:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
+    """Return the sheet without the rows that `needles` finds; the others stay as they are, whatever their delimiter."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a cell may be a whole article
-    for row in csv.reader(io.StringIO(text, newline="")):
+    lines, kept, begin = list(io.StringIO(text, newline="")), list[str](), 0
+    reader = csv.reader(lines, delimiter=delimiter_of(text))
+    for row in reader:
         if not any(needles.in_text(cell) for cell in row):
-            writer.writerow(row)
-    return out.getvalue()
+            kept += lines[begin : reader.line_num]
+        begin = reader.line_num
+    return "".join(kept)

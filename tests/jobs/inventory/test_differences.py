@@ -101,6 +101,14 @@ def test_a_tolerance_applies_to_whole_numbers(tmp_path: Path) -> None:
         assert (differences.rows, differences.only) == ((3 + only[0], 3 + only[1]), only)
 
 
+def test_whole_numbers_too_large_for_a_double_are_compared_exactly(tmp_path: Path) -> None:
+    a, b = (
+        write_table(tmp_path / side, "metrics", [{"metric": "m", "dims": "{}", "n": n}])
+        for side, n in {"a": 2**53, "b": 2**53 + 1}.items()
+    )
+    assert compare(a, b).columns == {"n": ColumnDifference(1, 0.0)}
+
+
 def test_keys_of_either_configuration_are_compared(tmp_path: Path) -> None:
     rows = [rating("i", "r", "q", "v")]
     a = write_table(tmp_path / "a", "ratings", rows, prompt={"name": "x", "text": "t"}, encoding="cp1252")

@@ -57,6 +57,7 @@ CONTENT: dict[str, bytes] = {
     "images/_rejects/bytes.parquet": parquet(message=pa.array([b"\xff"]).view(pa.string())),
     "search/corpus.faiss": b"\0index",
     "search/ids.parquet": parquet(item_id=[KEPT, GONE]),
+    "search/mine.parquet": parquet(item_id=[GONE]),
     "innocent search/corpus.faiss": b"\0index",
     "innocent search/ids.parquet": parquet(item_id=[KEPT, "a"]),
     "damaged search/corpus.faiss": b"\0index",
@@ -80,6 +81,7 @@ CONTENT: dict[str, bytes] = {
     f"others/{GONE}.png": b"bytes",
     "page/index.html": b"<head>" + GENERATOR + b"</head>" + GONE.encode(),
     "page/choose.csv": f"item_id,chosen\n{GONE},yes\n{KEPT},".encode() + b"\xe9\n",  # saved as Latin-1
+    "page/mine.csv": f"item_id\n{GONE}\n".encode(),
     "page/rankings.csv": f"item_id\n{GONE}\n".encode(),
     "other page/index.html": GONE.encode(),
 }
@@ -91,9 +93,9 @@ CHANGED: dict[str, list[str]] = {
                 f"study/pictures/{GONE}.jpg"],
     "left": ["foreign search/ids.parquet", "images/notes.txt", "other page/index.html", "others/OLD.PARQUET",
              "others/counts.json", f"others/{GONE}.png", "others/ids.parquet", "others/mine.jsonl",
-             "others/notes.txt.gz", "others/page.txt", "study/label_studio/cut.json", "study/label_studio/deep.json",
-             "study/label_studio/marked.json", "study/mine/anna.jsonl", f"study/mine/{GONE}.jpg",
-             "study/prodigy/cut.jsonl"],
+             "others/notes.txt.gz", "others/page.txt", "page/mine.csv", "search/mine.parquet",
+             "study/label_studio/cut.json", "study/label_studio/deep.json", "study/label_studio/marked.json",
+             "study/mine/anna.jsonl", f"study/mine/{GONE}.jpg", "study/prodigy/cut.jsonl"],
     "unchecked": ["damaged search/ids.parquet", "images/_rejects/bytes.parquet", "others/binary.dat",
                   "others/binary.gz", "others/cut.gz", "others/cut.parquet", "others/damaged.gz",
                   "others/page.parquet"],

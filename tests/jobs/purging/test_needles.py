@@ -107,6 +107,23 @@ def test_lines_entries_and_cells_are_removed_and_the_rest_stays() -> None:
     assert list(rows) == [["id", "note"], ["x", "two\nlines"]]
 
 
+def test_rows_of_a_sheet_stay_as_a_spreadsheet_has_written_them() -> None:
+    """With its delimiter, quotes and line ends; a row may have several lines."""
+    for delimiter, head in (
+        (",", ""),
+        (",", "\ufeff"),
+        (";", ""),
+        ("\t", ""),
+        (";", "sep=;\r\n"),
+        (":", "\ufeffsep=:\r\n"),
+    ):
+        rows = ["id,note,n\r\n", f'{ID},"two\r\nlines",1\r\n', 'x,"a ""b"", c\r\nd",2\r\n', "\r\n", "'y', z ,3\n",
+                f'z,"in two\r\n {ID}",4\n', "w,=1,5"]  # fmt: skip
+        rows = [row.replace(",", delimiter) for row in rows]
+        kept = without(head + "".join(rows), "x.csv", NEEDLES)
+        assert kept == head + "".join(rows[place] for place in (0, 2, 3, 4, 6)), (delimiter, head)
+
+
 def test_rows_of_parquet_are_removed_and_a_file_without_them_stays() -> None:
     table, sink = pa.table({"image_id": [ID, "x"], "n": [1, 2]}), io.BytesIO()
     pq.write_table(table, sink)

@@ -135,6 +135,20 @@ def test_a_rewritten_unit_keeps_its_counts_and_its_metadata(tmp_path: Path) -> N
     assert {name: after.metadata[name] for name in names} == {name: before.metadata[name] for name in names}
 
 
+def test_a_rewritten_object_has_no_record_of_its_earlier_rows(tmp_path: Path) -> None:
+    """The record has an example of each kind of failure."""
+    rows = [image_row("https://i/gone.jpg", status="missing"), image_row("https://i/stays.jpg", status="error")]
+    uri = write_table(tmp_path / "images", "images", rows)
+
+    def named() -> list[bool]:
+        content = (tmp_path / "images" / "unit.parquet").read_bytes()
+        return [name in content for name in (b"gone.jpg", b"stays.jpg")]
+
+    assert named() == [True, True]
+    rewrite(uri, rows[0]["image_id"])
+    assert named() == [False, True]
+
+
 def test_rejects_that_name_a_picture_are_removed_and_counted(tmp_path: Path) -> None:
     """Also where no row does: by their text, message or file."""
     texts = {"raw": GONE, "message": f"no {GONE}", "file": f"x/{GONE}.jpg"}

@@ -54,12 +54,19 @@ def test_a_table_that_would_be_deleted_has_nothing_done(
 def test_rows_add_up_with_ok_first() -> None:
     counts = {
         "rows_in": 1500, "rows_out": 1000, "filtered": {"b": 300, "a": 150}, "rejected": {"z": 20, "malformed": 30},
-        "status": {"error": 10, "ok": 980, "blocked": 10}, "failures": {},
+        "status": {"error": 10, "ok": 980, "blocked": 10},
+        "failures": {"blocked/robots": {"rows": 10, "where": "https://h", "message": "not allowed"}},
     }  # fmt: skip
     assert summary.reconciliation(counts).splitlines() == [
         "  1,500 in = 1,000 out + 150 filtered by a + 300 filtered by b + 30 rejected as malformed + 20 rejected as z",
         "  1,000 asked = 980 ok + 10 blocked + 10 error",
+        "    10 blocked (robots), for example https://h: not allowed",
     ]
+    kinds = {
+        f"error/{number:02}": {"rows": 1, "where": "w", "message": ""} for number in range(summary.FAILURE_LINES + 3)
+    }
+    *shown, more = summary.reconciliation(counts | {"failures": kinds}).splitlines()[2:]
+    assert (len(shown), more) == (summary.FAILURE_LINES, "    (+3 more kinds)")
 
 
 def test_the_most_frequent_entries_come_first_and_others_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
