@@ -51,6 +51,13 @@ def test_bands_agree_with_all_on_all_where_blocks_end(monkeypatch: pytest.Monkey
         assert sorted(zip(low, high, pairs.distance, strict=True)) == expected
 
 
+def test_partners_are_looked_up_in_chunks_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "PAIRS_AT_A_TIME", 5)
+    count = np.array([4, 2, 3, 0, 7, 1])  # the seven partners of one query are not divided
+    chunks = [len(query) for query, _ in near._expand(np.arange(6), np.arange(6) * 10, count)]
+    assert chunks == [4, 5, 7, 1]
+
+
 def test_every_plan_covers_every_bit_and_the_pigeonhole_holds() -> None:
     for distance in range(near.MAX_DISTANCE + 1):
         for bands in range(3, 12):

@@ -216,7 +216,8 @@ def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
 
 def test_as_many_labels_as_a_byte_distinguishes_are_read() -> None:
     rows = [century_rating("a", "sub_region", f"r{n}", sample=n) for n in range(MAX_LABELS)]
-    assert len(read([model("a", 3), *rows])[0].labels) == MAX_LABELS
+    again = [row | {"rater": "m2"} for row in rows]
+    assert len(read([model("a", 3), *rows, *again])[0].labels) == MAX_LABELS
 
 
 def test_another_rubrics_ratings_do_not_count_unless_asked_for() -> None:

@@ -84,7 +84,7 @@ def test_the_axis_is_logarithmic_past_a_factor_of_100(
 def test_each_bar_has_its_label_and_count_from_top_to_bottom() -> None:
     axes = drawn(Steps([12_000, 30, 0], ["read", "matched", "kept"]))
     assert [label.get_text() for label in axes.get_yticklabels()] == ["read", "matched", "kept"]
-    assert axes.get_ylim() == (2.5, -0.5)
+    assert (axes.get_ylim(), axes.yaxis.get_tick_params()["length"]) == ((2.5, -0.5), 0)
     assert [text.get_text() for text in axes.texts] == ["12,000", "30", "0"]
     assert [text.xy for text in axes.texts] == [(12_000, 0), (30, 1), (7.5, 2)]  # type: ignore[attr-defined]
     bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]

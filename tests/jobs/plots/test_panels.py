@@ -78,6 +78,7 @@ def test_a_heat_map_is_coloured_between_its_ends() -> None:
     assert [text.get_text() for text in flat.texts] == ["30%", "−30%"]
     assert {label.get_rotation() for label in flat.get_xticklabels()} == {0}
     assert not any(spine.get_visible() for spine in flat.spines.values())
+    assert [axis.get_tick_params()["length"] for axis in (flat.xaxis, flat.yaxis)] == [0, 0]
 
 
 def test_rows_of_intervals_are_links_and_shares_are_percentages() -> None:
@@ -101,7 +102,7 @@ def test_bars_are_shaded_from_the_first_part_to_the_last() -> None:
     assert axes.get_legend() is None
     assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (0.5, -0.5))
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a"]
-    assert not axes.spines["left"].get_visible()
+    assert (axes.spines["left"].get_visible(), axes.yaxis.get_tick_params()["length"]) == (False, 0)
     (alone,) = boxes(drawn(StackedBars([[1]], ["a"], ["only"])))
     assert to_hex(alone.get_facecolor()) == shade(0)
     narrow = drawn(StackedBars([[0.075, 0.0749]], ["a"], ["1", "2"]))
