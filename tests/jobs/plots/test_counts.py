@@ -46,6 +46,8 @@ def test_equal_answers_are_outlined_in_front() -> None:
     assert edges == {
         (0, 0): (INK, 2), (1, 1): (INK, 2), (1, 0): (to_hex(LINE), 1), (0, 1): (to_hex(LINE), 1)
     }  # fmt: skip
+    outlined, other = (boxes(axes)[place].get_linewidth() for place in ((0, 0), (1, 0)))
+    assert outlined > 2 * other
 
 
 def test_links_are_those_of_row_and_column() -> None:

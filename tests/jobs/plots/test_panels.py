@@ -124,6 +124,8 @@ def test_more_than_60_points_are_small() -> None:
     axes = drawn(Scatter([1, 2], [1, float("inf")]))
     assert np.asarray(axes.lines[0].get_xydata()).tolist() == [[1, 1]]
     assert axes.lines[0].get_color() == SOFT
+    ticks = drawn(Scatter([0, 500], [0, 1])).get_xticks()  # whose numbers fit next to each other
+    assert sum(0 <= tick <= 500 for tick in ticks) <= 5
 
 
 def test_tiles_are_coloured_up_to_the_highest_share() -> None:
@@ -140,7 +142,9 @@ def test_tiles_are_coloured_up_to_the_highest_share() -> None:
         "Eastern\nAsia", "25%", "northern\nafrica", "–", "Caribbean", "–", "Polynesia", "50%"
     ]  # fmt: skip
     assert [text.get_color() for text in axes.texts[::2]] == [BLACK, INK, INK, WHITE]
-    assert axes.texts[0].get_position() == pytest.approx((6.5, 1.36))
+    name, share = axes.texts[:2]
+    assert [*name.get_position(), *share.get_position()] == pytest.approx([6.5, 1.36, 6.5, 1.94])
+    assert (name.get_verticalalignment(), share.get_verticalalignment()) == ("center", "bottom")
     assert (axes.get_xlim(), axes.get_ylim(), axes.axison) == ((0, 10), (5, 0), False)
     assert colour(boxes(drawn(TileMap({"Polynesia": 0.0}, 0.0)))[-1]) == "none"
     assert by_region(["Mars", "polynesia", "Venus", "North America", "Northern_Africa"]) == [
@@ -218,5 +222,8 @@ def test_a_title_is_above_the_legend(monkeypatch: pytest.MonkeyPatch) -> None:
     (title,) = axes.findobj(lambda artist: isinstance(artist, Text) and artist.get_text() == "One")
     assert legend is not None
     names = [text.get_window_extent() for text in legend.get_texts()]
+    inside = axes.get_window_extent()
+    assert inside.x0 < names[0].x0 < names[1].x1 < inside.x1
+    assert not legend.get_frame_on()
     assert max(name.y1 for name in names) <= title.get_window_extent().y0
-    assert axes.get_window_extent().y1 <= min(name.y0 for name in names)
+    assert inside.y1 <= min(name.y0 for name in names)
