@@ -283,7 +283,7 @@ class Reduction:
             return lambda rows: rows
         country_of = np.full(len(self._raters), none, np.int64)
         for rater, country in countries.items():
-            if rater in self._raters and country:
+            if rater in self._raters:
                 country_of[self._raters[rater]] = self._targets.setdefault(country, len(self._targets))
 
         def with_targets(rows: NDArray[Any]) -> NDArray[Any]:
