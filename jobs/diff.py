@@ -24,6 +24,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.files.spool import Spool
+from jobs.store.runs.place import check_creatable
 
 ALL = 2**31 - 1
 WIDTH = 40  # characters of a printed value
@@ -47,7 +48,8 @@ def execute(cfg: DiffConfig) -> Differences:
     """Run the job and return the differences; see the module's docstring.
 
     Raises:
-        InputError: a table does not exist, the kinds of the tables differ, a column is unknown, or `out` exists.
+        InputError: a table does not exist, the kinds of the tables differ, a column is unknown, or `out` exists or
+            cannot be created.
         RunError: rows differ, and strict=true.
     """
     for key, value in (("tolerance", cfg.tolerance), ("examples", cfg.examples)):
@@ -56,6 +58,8 @@ def execute(cfg: DiffConfig) -> Differences:
     out = locations.absolute(cfg.out) if cfg.out else None
     if out and locations.exists(out) and not cfg.overwrite:
         raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
+    if out:
+        check_creatable(out.rsplit("/", 1)[0])
     examples = ALL if out else cfg.examples
     differences = compare(cfg.a, cfg.b, ignored=cfg.ignore, tolerance=cfg.tolerance, examples=examples)
     _show(differences, cfg.examples)

@@ -35,7 +35,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table, open_tables
-from jobs.store.runs.place import check_creatable
+from jobs.store.runs.place import check_creatable, table_around
 
 FORMATS = (".parquet", ".csv")
 
@@ -58,7 +58,8 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     """Run the job and return the number of rows by status, and of those left out; see the module's docstring.
 
     Raises:
-        InputError: a table does not exist, two tables hold the same rating, or the file exists.
+        InputError: a table does not exist, two tables hold the same rating, the file exists, or it would be in the
+            folder of a table.
     """
     out = locations.absolute(cfg.out)
     suffix = next((suffix for suffix in FORMATS if out.endswith(suffix)), None)
@@ -69,6 +70,8 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     check_creatable(out.rsplit("/", 1)[0])
     if locations.exists(out) and not cfg.overwrite:
         raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
+    if suffix == ".parquet" and (table := table_around(out)):
+        raise InputError(f"out={cfg.out}: inside table {table}, whose rows it would be among; use another out=")
     cfg = _of_runs(cfg)
     sources = open_ratings(cfg.ratings)
     excluded = exclusions.read_exclusions(cfg.exclusions)

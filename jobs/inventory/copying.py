@@ -39,7 +39,8 @@ def plan_copy(source: str, out: str) -> CopyPlan:
     which mark a table as complete, come last.
 
     Raises:
-        InputError: there is nothing to copy, one place is inside the other, or a file of `out` differs from its source.
+        InputError: there is nothing to copy, one place is inside the other, `out` cannot be created, or a file of `out`
+            differs from its source.
     """
     source, out = locations.absolute(source), locations.absolute(out)
     if f"{out}/".startswith(f"{source}/") or f"{source}/".startswith(f"{out}/"):
@@ -47,6 +48,7 @@ def plan_copy(source: str, out: str) -> CopyPlan:
     listed = [file for file in locations.listing(source) if not _is_passing(file.uri)]
     if not listed:
         raise InputError(f"input={source}: nothing to copy; name a table, or a folder with tables")
+    place.check_creatable(out)
     existing_files = {file.uri: file for file in locations.listing(out)}
     missing, present = [], 0
     for file in sorted(listed, key=_order):

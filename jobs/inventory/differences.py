@@ -151,7 +151,7 @@ def _differs(name: str, kind: pa.DataType, tolerance: float) -> str:
     one, other = f"a.{_name(name)}", f"b.{_name(name)}"
     distinct = f"({one} IS DISTINCT FROM {other})"
     if tolerance and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        return f"({distinct} AND coalesce(abs({one}::DOUBLE - {other}::DOUBLE) > {tolerance!r}, true))"
+        return f"({distinct} AND coalesce(abs({one}::DOUBLE - {other}::DOUBLE) > '{tolerance!r}'::DOUBLE, true))"
     return distinct
 
 

@@ -161,6 +161,7 @@ def test_what_is_refused(study: Path) -> None:
         (["ratings=[unrated]"], "ratings=unrated: has tables of images, but none of ratings"),
         (["ratings=[R/people]", "out=old.csv"], "out=old.csv: exists"),
         (["ratings=[R/people]", "out=old.csv/rows.csv"], "old.csv is a file, where a folder is needed"),
+        (["ratings=[R/people]", "out=R/images/rows.parquet"], "inside table .*/R/images, whose rows it would be among"),
     ]
 
     write_table(study / "unrated" / "images", "images", [RED])

@@ -47,7 +47,7 @@ def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]
     if inside := next((uri for uri in inputs if uri.startswith(f"{out}/")), None):
         raise InputError(f"out={out}: contains the input {inside}; use another out=")
     check_creatable(out)
-    if table := _table_around(out):
+    if table := table_around(out):
         raise InputError(f"out={out}: inside table {table}, which it would corrupt; use another out=")
     listed = CompactList(file for file in locations.listing(out) if not is_temporary(file.uri))
     is_table = any(file.uri == run_uri(out, IDENTITY) for file in listed) or _lost_identity(out, listed)
@@ -109,7 +109,7 @@ def _folder_of_a_unit(out: str, units: Sequence[Unit]) -> str | None:
     return next((locations.join(out, name) for name in names if name in folders), None)
 
 
-def _table_around(out: str) -> str | None:
+def table_around(out: str) -> str | None:
     """Return the table in whose folder `out` is, unless it is below one of the table's own folders (`_partial`)."""
     root = out.find("/", len("s3://")) if locations.is_s3(out) else 0
     outer = out

@@ -59,6 +59,12 @@ def test_a_file_is_copied_and_compared_in_all_its_parts(source: Path, monkeypatc
         plan_copy(str(source), str(out))
 
 
+def test_a_file_in_the_place_of_a_folder_is_refused(source: Path) -> None:
+    (source.parent / "out").touch()
+    with pytest.raises(InputError, match="is a file, where a folder is needed"):
+        plan_copy(str(source), str(source.parent / "out"))
+
+
 def test_a_place_without_files_has_nothing_to_copy(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to copy"):
         plan_copy(str(tmp_path / "nothing"), str(tmp_path / "out"))

@@ -1,6 +1,7 @@
 """`diff` finds what was changed by hand, and nothing else."""
 
 import csv
+import math
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_a_tolerance_applies_to_whole_numbers(tmp_path: Path) -> None:
         )
         for side, all_widths in {"a": [10, 10, 10], "b": [10, 11, 12, 13, 14]}.items()
     )
-    assert [compare(a, b, tolerance=value).changed for value in (0.0, 1.0, 2.0)] == [2, 1, 0]
+    assert [compare(a, b, tolerance=value).changed for value in (0.0, 1.0, 2.0, math.inf)] == [2, 1, 0, 0]
     for first, second, only in ((a, b, (0, 2)), (b, a, (2, 0))):
         differences = compare(first, second)
         assert differences.columns == {"width": ColumnDifference(2, 2.0)}
@@ -199,6 +200,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.Captu
         ([a, b, "ignore=[item_id]"], "ignore=item_id: not a column to compare"),
         ([a, b, "tolerance=-1"], "tolerance=-1"),
         ([a, b, f"out={existing}"], "exists"),
+        ([a, b, f"out={existing}/rows.csv"], "is a file, where a folder is needed"),
         ([a], "b="),
         ([a, b, "third"], "not key=value"),
     ):
