@@ -281,8 +281,9 @@ class StackedBars:
         colours = [shade(number / max(1, len(self.parts) - 1)) for number in range(len(self.parts))]
         for row, shares in enumerate(self.shares):
             left = 0.0
-            for share, colour in zip(shares, colours, strict=False):
-                width = share or 0.0
+            defined = [share is not None and math.isfinite(share) for share in shares]
+            for share, is_defined, colour in zip(shares, defined, colours, strict=False):
+                width = float(share or 0.0) if is_defined else 0.0
                 axes.add_patch(_rectangle(left + width / 2, row, colour, width=width, height=0.78))
                 if width >= 0.075:
                     text = _number(width, True)
@@ -291,7 +292,7 @@ class StackedBars:
                         left + width / 2, row, text, ha="center", va="center", fontsize=7, color=on, in_layout=False
                     )
                 left += width
-            if not any(share is not None for share in shares):
+            if not any(defined):
                 axes.text(0.01, row, "undefined", va="center", fontsize=7.5, color=SOFT)
         axes.set_xlim(0, 1)
         axes.set_ylim(len(self.rows) - 0.5, -0.5)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
@@ -62,7 +63,9 @@ def drawing() -> Iterator[None]:
     """Apply the style of all plots inside a `with` block."""
     import matplotlib
 
-    with matplotlib.rc_context():
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        # The text is drawn by the browser, in fonts of its own; matplotlib's font only estimates its width.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
         yield

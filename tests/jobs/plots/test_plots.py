@@ -1,6 +1,7 @@
 """Plots: well-formed SVG with the plotted values, themed, accessible, with unique ids and the same bytes again."""
 
 import re
+import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from typing import Any
@@ -76,6 +77,13 @@ def test_labels_and_names_of_links_are_text_as_it_is() -> None:
         assert [dict(link.items()) for link in root.iter(f"{SVG}a")] == [{"href": "#cell-1", "aria-label": name}]
     (style,) = root.iter(f"{SVG}style")
     assert ".linked text{pointer-events:none}" in (style.text or "")
+
+
+def test_texts_in_any_script_cause_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        svg = plot(HeatMap([[0.1]], ["中国"], ["🙂"]), title="t", description="d", heading="日本")
+    assert {"中国", "🙂", "日本"} <= set(texts(svg))
 
 
 def test_a_figure_is_as_large_as_its_drawing() -> None:
@@ -207,6 +215,9 @@ def test_bars_are_next_to_each_other_and_wide_ones_show_their_share() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["1", "2", "3", "4"]
     handles: list[Any] = legend.legend_handles
     assert [handle.get_color() for handle in handles] == [to_hex(bar.get_facecolor()) for bar in bars[:4]]
+    axes = drawn(StackedBars([[0.25, float("nan"), 0.5], [float("nan")] * 3], ["a", "b"], ["1", "2", "3"]))
+    assert [text.get_text() for text in axes.texts] == ["25%", "50%", "undefined"]
+    assert [bar.get_x() for bar in axes.patches[:3]] == [0, 0.25, 0.25]  # type: ignore[attr-defined]
     assert len(drawn(StackedBars([[0.0, None]], ["a"], ["1", "2"])).texts) == 0  # a share of 0 is defined
 
 
