@@ -39,5 +39,5 @@ def link(url: str | None) -> str | None:
 
 
 def writable(html: str) -> str:
-    """Return a page whose characters HTML and UTF-8 allow; others are replaced."""
+    """Return a page or figure whose characters HTML, XML and UTF-8 allow; others are replaced."""
     return _UNWRITABLE.sub("\ufffd", html)

@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 
 from jobs.corpora.spreadsheet_cells import escaped_data
+from jobs.html.formats import writable
 from jobs.papers.model import PaperFigure, PaperPart, PaperTable
 from jobs.plots.svg import standalone
 from jobs.store.files import locations
@@ -24,7 +25,7 @@ def write_parts(out: str, parts: Sequence[PaperPart]) -> None:
         table = part.numbers if isinstance(part, PaperFigure) else part
         files[f"{part.name}.csv"] = as_csv(table).encode()
         if isinstance(part, PaperFigure):
-            files[f"{part.name}.svg"] = standalone(part.svg).encode()
+            files[f"{part.name}.svg"] = writable(standalone(part.svg)).encode()
     for name, data in files.items():
         locations.replace(locations.join(folder, name), data)
     earlier = (file.uri for file in locations.listing(folder))

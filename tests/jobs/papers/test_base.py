@@ -2,6 +2,7 @@
 
 import csv
 import io
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -165,6 +166,13 @@ def test_files_of_an_earlier_report_are_removed(tmp_path):
     assert names == {"table_1.csv", "figure_1.csv", "figure_1.svg", "own notes.txt"}
     write_parts(str(tmp_path), [table()])
     assert {path.name for path in (tmp_path / "paper").iterdir()} == {"table_1.csv", "own notes.txt"}
+
+
+def test_the_file_of_a_figure_is_xml_whatever_its_labels(tmp_path):
+    svg = '<svg class="plot"><text>a\x1bb\ud800\x9b</text></svg>'
+    write_parts(str(tmp_path), [PaperFigure("figure_1", "t", "c", svg, table())])
+    root = ET.fromstring((tmp_path / "paper" / "figure_1.svg").read_bytes())
+    assert root.findtext("text") == "a\ufffdb\ufffd\ufffd"
 
 
 def test_the_page_shows_parts_with_contents_and_marks_printed_numbers():
