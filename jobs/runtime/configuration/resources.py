@@ -12,8 +12,8 @@ from jobs.errors import InputError
 
 CLUSTER = "the cluster"  # in messages: a cluster that the run has joined
 MACHINE = "this machine"  # in messages: the run would start Ray here
-LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1, "threads": 1,
-         "row_timeout_s": 1}  # fmt: skip
+LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "memory_gb": 0, "batch_size": 1,
+         "max_in_flight": 1, "threads": 1, "row_timeout_s": 1}  # fmt: skip
 
 
 @dataclass

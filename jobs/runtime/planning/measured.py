@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from jobs.runtime.configuration.config_files import read_named
+from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.planning.gpus import Gpu, read_gpus
 
 CPU = "cpu"
+STAGES = [name for name, stage in vars(Resources()).items() if isinstance(stage, StageResources)]
 MACHINES_DIFFER = 1.5  # of two machines with two cores each, one ran the demo in 44 to 46 s, the other in 60 to 68
 
 
@@ -144,6 +146,11 @@ def _measurement(entry: Mapping[str, Any]) -> Measurement:
         raise ValueError(f"{measurement.job}: feeder_s must be a number above 0 if feeder is set, and absent if not")
     if not isinstance(measurement.keys, Mapping) or (measurement.threads is not None and measurement.threads < 1):
         raise ValueError(f"{measurement.job}: keys must be a mapping, and threads at least 1")
+    if not all(isinstance(key, str) for key in measurement.keys):
+        raise ValueError(f"{measurement.job}: the names in keys must be text")
+    stages = [*measurement.pools, *([measurement.feeder] if measurement.feeder else [])]
+    if unknown := [stage for stage in stages if stage not in STAGES]:
+        raise ValueError(f"{measurement.job}: {unknown[0]} is not a stage; must be one of {', '.join(STAGES)}")
     if wrong := [
         f.name for f in fields(measurement) if f.type is str and not isinstance(getattr(measurement, f.name), str)
     ]:

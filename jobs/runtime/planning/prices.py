@@ -55,6 +55,8 @@ def _parse(content: Any) -> Prices:
     }
     if not all(price >= 0 for price in (*requests.values(), *(machine.per_hour for machine in machines))):
         raise ValueError("a price below 0")
+    if wrong := [m.name for m in machines if not all(0 <= number < math.inf for number in (m.num_cpus, m.num_gpus))]:
+        raise ValueError(f"{wrong[0]}: num_cpus and num_gpus must be numbers from 0")
     return Prices(str(content["date"]), str(content["region"]), str(content["currency"]), machines, **requests)
 
 

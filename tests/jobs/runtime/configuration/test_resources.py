@@ -95,8 +95,8 @@ def test_the_key_to_lower_is_actors_if_there_are_several() -> None:
 
 
 def test_every_value_of_every_pool_has_a_least() -> None:
-    least = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1,
-             "threads": 1, "row_timeout_s": 1}  # fmt: skip
+    least = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "memory_gb": 0, "batch_size": 1,
+             "max_in_flight": 1, "threads": 1, "row_timeout_s": 1}  # fmt: skip
     for key, value in least.items():
         pool: Any = {key: value}
         check(Resources(link=StageResources(**pool), mine=StageResources(**pool)))

@@ -194,7 +194,11 @@ def test_prices_of_the_repository_and_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "free.yaml").write_text(f"{of_machines}machines: [{{name: a, per_hour: 0}}]\n")
     free = read_prices(str(tmp_path / "free.yaml"))
     assert (free.machines, free.source) == ((Machine("a", 0),), str(tmp_path / "free.yaml"))
-    for name in ("aws-mars", *(str(tmp_path / f"{file}.yaml") for file in ("bad", "worse", "least", "some"))):
+    for number, figures in enumerate(("num_cpus: four", "num_gpus: -1", "num_cpus: .inf", "num_gpus: null")):
+        machine = f"{{name: a, per_hour: 1, {figures}}}"
+        (tmp_path / f"odd{number}.yaml").write_text(f"{of_machines}machines: [{machine}]\n")
+    wrong = ("bad", "worse", "least", "some", *(f"odd{number}" for number in range(4)))
+    for name in ("aws-mars", *(str(tmp_path / f"{file}.yaml") for file in wrong)):
         with pytest.raises(InputError, match=r"aws-mars|not a table of prices .*must be one of aws-us-east-1"):
             read_prices(name)
 
