@@ -60,10 +60,14 @@ class FlatTable:
         self._records = _lookup(records, "image_id", RECORD) if records else None
         self._images = _lookup(images, "image_id", IMAGE) if images else None
         self._rubrics, self._exclusion_filter = rubrics, exclusion_filter
-        reserved = {*IDS, *RECORD, *IMAGE, *ITEM, *ASKED, *ANSWER}
-        self._attributes = {
-            name: f"item_{name}" if name in reserved else name for source in items for name in _attributes(source)
-        }
+        taken = {*IDS, *RECORD, *IMAGE, *ITEM, *ASKED, *ANSWER}
+        self._attributes: dict[str, str] = {}
+        for name in sorted({name for source in items for name in _attributes(source)}):
+            column = name
+            while column in taken:
+                column = f"item_{column}"
+            self._attributes[name] = column
+            taken.add(column)
 
     @property
     def schema(self) -> pa.Schema:
@@ -87,17 +91,19 @@ class FlatTable:
 
     def _facts(self, ids: pa.Array) -> tuple[pa.Table, pa.Array]:
         """Return a row per item, and whether its pictures are excluded."""
-        rows: dict[str, dict[str, Any]] = {name: {"item_id": name, "pictures": [name]} for name in ids.to_pylist()}
+        rows: dict[str, dict[str, Any]] = {name: {"item_id": name} for name in ids.to_pylist()}
+        pictures = {name: [name] for name in rows}
         described = set[str]()  # items with pictures in a table
         for items in reversed(self._items):
             for item in items.rows(ids).to_pylist():
                 attributes = {self._attributes[name]: value for name, value in item["attributes"] or ()}
                 gold = SEPARATOR.join(item["gold"] or ()) or None
-                facts = {name: item[name] for name in ITEM} | {"gold": gold, "pictures": item["image_ids"] or []}
+                facts = {name: item[name] for name in ITEM} | {"gold": gold}
                 # Replace the entire row, so that no attribute of another table's row remains.
                 rows[item["item_id"]] = {"item_id": item["item_id"], **facts, **attributes}
+                pictures[item["item_id"]] = item["image_ids"] or []
                 described.add(item["item_id"])
-        first = pa.array([next(iter(row["pictures"]), None) for row in rows.values()], pa.string())
+        first = pa.array([next(iter(pictures[name]), None) for name in rows], pa.string())
         for lookup in (self._records, self._images):
             by_picture: dict[str, dict[str, Any]] = {}
             for fact in lookup.rows(first).to_pylist() if lookup else ():
@@ -107,10 +113,10 @@ class FlatTable:
             described |= by_picture.keys()
         hit = self._exclusion_filter.hit
         excluded = [
-            hit(name, *row["pictures"], row.get("image_url"), row.get("source_url")) for name, row in rows.items()
+            hit(name, *pictures[name], row.get("image_url"), row.get("source_url")) for name, row in rows.items()
         ]
         for name, row in rows.items():
-            row["image_id"] = (" ".join(row["pictures"]) or None) if name in described else None
+            row["image_id"] = (" ".join(pictures[name]) or None) if name in described else None
         names = [field.name for field in self.schema if field.name not in (*ASKED, *ANSWER)]
         table = pa.table({name: pa.array([row.get(name) for row in rows.values()], pa.string()) for name in names})
         return table, pa.array(excluded, pa.bool_())

@@ -79,6 +79,9 @@ def test_attributes_named_as_columns_get_a_prefix(tmp_path: Path) -> None:
     assert names[:8] == ["item_id", "image_id", "kind", "response_id", "gold", "b", "item_image_url", "item_status"]
     (row,) = joined(tmp_path, table, rating("a", "m", "q", "1"))
     assert (row["item_status"], row["status"], row["b"], row["item_image_url"]) == ("draft", "ok", "1", "u")
+    twice = item("a", attributes=[("status", "draft"), ("item_status", "final")])
+    (row,) = joined(tmp_path / "z", table_of(tmp_path / "z", items=[[twice]]), rating("a", "m", "q", "1"))
+    assert (row["item_item_status"], row["item_status"]) == ("draft", "final")
     assert table_of(tmp_path / "x").schema.names[:3] == ["item_id", "image_id", "rubric"]
     assert table_of(tmp_path / "y", images=[]).schema.names[2:5] == ["source_url", "author", "licence"]
 
@@ -101,10 +104,15 @@ def test_words_come_from_the_rubric(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mark", ["pair", "p", "q", "uq", "sq"])
 def test_any_mark_of_the_pictures_leaves_a_rating_out(tmp_path: Path, mark: str) -> None:
-    """All pictures of an item count, and the addresses of the first; so does its id, as in reports."""
+    """All pictures of an item count, and the addresses of the first; so does its id, as in reports.
+
+    An attribute of any name changes nothing.
+    """
     records = [{"record_id": "2", "image_id": "q", "image_url": "uq"}]
     images = [{"image_id": "q", "rendition": "original", "source_url": "sq", "status": "ok"}]
-    table = table_of(tmp_path, items=[[item("pair", "q", "p")]], records=records, images=images, excluded=[mark])
+    pair = item("pair", "q", "p", attributes=[("pictures", "two")])
+    table = table_of(tmp_path, items=[[pair]], records=records, images=images, excluded=[mark])
     rows = joined(tmp_path, table, *(rating(name, "m", "q", "1") for name in ("pair", "p", "q", "z")))
     left = {"pair": ["p", "q", "z"], "p": ["q", "z"]}.get(mark, ["p", "z"])
     assert [row["item_id"] for row in rows] == left
+    assert [row["pictures"] for row in rows if row["item_id"] == "pair"] == ["two"] * left.count("pair")
