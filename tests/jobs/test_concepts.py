@@ -106,9 +106,13 @@ def test_proposals_of_several_forms() -> None:
 def test_wrong_values_are_refused(tmp_path: Path) -> None:
     cases = [
         ([], "lists= is required; or responses="),
+        (["input_items=i", "kb.path=k"], "lists= is required; or responses="),
+        (["responses=r", "kb.path=k"], "lists= is required; or responses="),
+        (["responses=r", "input_items=i"], "lists= is required; or responses="),
         (["lists=[no_such]"], "targets=no_such: no such file"),
         (["lists=[world_religions,world_religions]"], "two lists have the same name"),
         (["lists=[world_religions]", "responses=x"], "leave out responses="),
+        (["lists=[world_religions]", "input_items=x"], "leave out responses="),
     ]
 
     def check(keys: list[str], message: str) -> None:
@@ -117,6 +121,18 @@ def test_wrong_values_are_refused(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
 
     check_cases(check, cases)
+
+
+def test_items_of_other_tools_have_no_name_of_their_set(proxies: Path) -> None:
+    write_table(proxies / "items", "items", [{"item_id": "i", "targets": ["Assam"]}, {"item_id": "j"}])
+    write_table(proxies / "of_items", "responses", [response("i", ANSWER, 0), response("j", ANSWER, 0)])
+    tables = [f"responses={proxies}/of_items", f"input_items={proxies}/items", f"kb.path={proxies}/kb"]
+    cli.execute("concepts", [*tables, f"out={proxies}/own"])
+    with (proxies / "own" / "concepts.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["concept"], row["proxy"], row["labels"]) for row in rows] == [
+        ("Bihu Dance", "", "Assam"), ("dhol", "", "Assam")
+    ]  # fmt: skip
 
 
 def test_no_usable_concept_is_refused(proxies: Path) -> None:

@@ -1,14 +1,18 @@
 """The job `pairs`, through its command line."""
 
+import contextlib
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jobs import pairs
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
+from jobs.store.units import Unit
 from tests.cases import check_cases
 from tests.factories import rows_of, trials_below, write_table, write_units
 
@@ -149,3 +153,22 @@ def test_a_limit_takes_the_first_pairs_in_both_orders(
     assert [footer.rows for footer in open_table(f"{tmp_path}/R/items").footers] == [2] * 4
     assert cli.main("pairs", [*keys, "limit=3"]) == 2
     assert cli.main("pairs", [*keys, "limit=0"]) == 2
+
+
+def test_a_table_that_has_begun_keeps_its_units_unless_it_is_overwritten(
+    tmp_path: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.main("pairs", [*keys, "unit_rows=4"]) == 0
+    names = [footer.unit.name for footer in open_table(f"{tmp_path}/R/items").footers]
+    asked: list[tuple[list[str], dict[str, int]]] = []
+
+    @contextlib.contextmanager
+    def read_plan(_: Any, *, begun: list[Unit], rows_of: dict[str, int], **more: Any) -> Iterator[None]:
+        asked.append(([unit.name for unit in begun], rows_of))
+        yield
+
+    monkeypatch.setattr(pairs.pairs, "read_plan", read_plan)
+    monkeypatch.setattr(pairs.output, "write", lambda *_, **__: None)
+    for more in ([], ["overwrite=true"], [f"out={tmp_path}/new"]):
+        cli.execute("pairs", [*keys, *more])
+    assert asked == [(names, dict.fromkeys(names, 4)), ([], {}), ([], {})]

@@ -19,7 +19,8 @@ from actors.vlm.settings import ModelSettings
 from jobs import kb, zero_shot
 from jobs.corpora.embeddings import find_corpus
 from jobs.errors import InputError
-from jobs.judging import marking_trial, prompt_trial
+from jobs.judging import engine_choice, marking_trial, prompt_trial, vllm_engine
+from jobs.judging.engine_choice import ChosenEngine
 from jobs.judging.kept_rubric import of_prompt
 from jobs.judging.template_file import read_sentences
 from jobs.questioning.texts import TEXTS
@@ -342,6 +343,26 @@ def test_responses_are_identified_by_prompt_samples_and_refusals(tables: Path, b
         begun.of("generate", f"input={tables}/images", "prompt=explicit", *keys, key)
         hashes.add(begun.shown[3][1].kwargs["prompt_hash"])
     assert len(hashes) == 7, "all but the number of samples change a text"
+
+
+def test_an_engine_is_chosen_for_the_texts_and_prompts_of_a_run(
+    tables: Path, begun: Begun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def choose(_: Any, prepare: Any, **keys: Any) -> ChosenEngine:
+        asked.update(keys, prepare=prepare)
+        return ChosenEngine(vllm_engine.NAME, {"engine.json": b"{}"})
+
+    monkeypatch.setattr(engine_choice, "choose", choose)
+    monkeypatch.setattr(vllm_engine, "identity", lambda engine: {"engine": engine})
+    keys = ["model=local-tiny", "samples=3", "max_tokens=9", "draw.n=2", f"exclusions={tables}/list.txt"]
+    plan = begun.of("generate", f"input={tables}/images", "prompt=explicit", *keys)
+    assert (asked["texts"], asked["prepare"]["answer_tokens"], len(asked["excluded"])) == (6, 9, 1)
+    assert [unit.rows for unit in asked["units"]] == [2]
+    assert (plan.identity["engine"], plan.files) == ("vllm", {"engine.json": b"{}"})
+    prepare, write = begun.shown[3]
+    assert (prepare.kwargs["keeps_pictures"], write.batches) == (True, vllm_engine.BATCHES_PER_CALL)
 
 
 def test_answers_about_missing_pictures_are_not_asked_for(tables: Path, begun: Begun) -> None:

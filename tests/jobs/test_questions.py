@@ -161,6 +161,7 @@ def test_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "attribute - color (chariot, golden)", "attribute", "A triumph",
     )  # fmt: skip
     printed = capsys.readouterr().out
+    assert f"questions: {tmp_path}/R\n  5 in = 5 out\n" in printed
     assert "5 questions in 2 sets, 2 valid" in printed
     assert "asks_for_the_picture 1" in printed
     (tmp_path / "q.csv").write_bytes("set_id;question_id;question,de\na;1;Café,?\n".encode("cp1252"))

@@ -30,7 +30,8 @@ from tests.jobs.model_jobs import FACTS, IMAGES, write_inputs
 from tests.jobs.small_jobs import response
 
 KEPT = "kept/exclusions.txt"
-MANIFEST: Mapping[str, Any] = {"counts": {"tallies": {}, "rows_out": 1, "filtered": {}}}
+TALLIES = {"truncated": {"items": 2}, "truncated field": {"text": 3}, "prompts": {"written": 4}, "term": {"war": 5}}
+MANIFEST: Mapping[str, Any] = {"counts": {"tallies": TALLIES, "rows_out": 1, "filtered": {}}}
 
 
 class Started:
@@ -163,10 +164,12 @@ def test_links_are_ranked_without_excluded_queries_and_perhaps_those_of_the_know
     more = ["contaminated=skip", "limit=1", f"exclusions={tables}/list.txt"]
     (stage,) = started.of("link", *keys, *more)
     assert (stage.kwargs["kb_pictures"] is None, started.keys["total"], stage.kwargs["excluded"]) == (False, None, KEPT)
-    assert tallies == [{}, {}]
+    assert tallies == [TALLIES] * 2
 
 
-def test_a_corpus_is_mined_with_the_terms_and_progress_in_its_bytes(tables: Path, started: Started) -> None:
+def test_a_corpus_is_mined_with_the_terms_and_progress_in_its_bytes(
+    tables: Path, started: Started, capsys: pytest.CaptureFixture[str]
+) -> None:
     def sized(size: int) -> Any:
         return SimpleNamespace(unit=SimpleNamespace(inputs=[SimpleNamespace(size=size)]))
 
@@ -186,6 +189,7 @@ def test_a_corpus_is_mined_with_the_terms_and_progress_in_its_bytes(tables: Path
     assert list(unpack(started.files["terms.json"])) == ["dog", "war"]
     assert (arguments["match"], arguments["corpus"], arguments["language"]) == ("word", "wit", "de")
     assert arguments["fold"].case == "casefold"
+    assert "  hits by term: war 5\n" in capsys.readouterr().out
 
 
 def test_the_corpus_is_searched_without_excluded_vectors_and_accounted_for(
@@ -228,7 +232,10 @@ def test_models_are_asked_about_items_that_are_drawn_and_not_excluded(
         rows_out = "own" if callable(stage.rows_out) else stage.rows_out
         assert (stage.pool, stage.name, rows_out) == expected
         assert (started.read.item, started.read.output_item, started.read.excluded) == ("item_id", "item_id", KEPT)
-        assert ("  drew 2 of 3 " in capsys.readouterr().out) == ("draw.n=2" in keys), job
+        printed = capsys.readouterr().out
+        assert ("  drew 2 of 3 " in printed) == ("draw.n=2" in keys), job
+        expected_line = "  prompts  4 written" if job == "mark_spans" else "  context truncated of 2 items (text 3)"
+        assert expected_line in printed, job
         assert started.raters == kept_raters.of_model(started.cfg.model, {})
         assert stage.kwargs["model"] == ModelSettings.part_of(started.cfg.model)
         assert stage.kwargs["threads"] == started.cfg.resources.judge.threads
