@@ -9,14 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.corpora.delimited import delimiter_of
+from jobs.purging.matching import IDS
 from jobs.purging.needles import Needles
+
+FIELDS = (*IDS, "stays")  # the last one of lists of near-duplicates
 
 
 def without(text: str, name: str, needles: Needles) -> str | None:
     """Return the text of the file `name` without the tasks, lines, entries or rows that `needles` finds.
 
-    Return None if the file is damaged, or neither CSV, JSON lines, nor a JSON array or object whose parts can be
-    removed.
+    Fields for ids are compared as a whole; other texts may have ids as words (`Needles.in_text`). Return None if the
+    file is damaged, or neither CSV, JSON lines, nor a JSON array or object whose parts can be removed.
     """
     if name.endswith(".csv"):
         return _rows_without(text, needles)
@@ -29,7 +32,9 @@ def without(text: str, name: str, needles: Needles) -> str | None:
     if not isinstance(value, list | dict):
         return None
     kept = _entries_without(value, needles)
-    return None if _names(kept, needles) else json.dumps(kept, ensure_ascii=False, indent=1)
+    if _names(kept, needles):
+        return None
+    return text if kept == value else json.dumps(kept, ensure_ascii=False, indent=1)
 
 
 def rows_without(data: bytes, needles: Needles) -> bytes | None:
@@ -47,11 +52,12 @@ def rows_without(data: bytes, needles: Needles) -> bytes | None:
 def _lines_without(text: str, needles: Needles) -> list[str]:
     lines = []
     for line in io.StringIO(text, newline="\n"):
-        if needles.in_text(line):
-            value = _keys_without(json.loads(line), needles)
-            if value is None or _names(value, needles):
+        if needles.may_name(line):
+            value = json.loads(line)
+            kept = _keys_without(value, needles)
+            if kept is None or _names(kept, needles):
                 continue
-            lines.append(json.dumps(value, ensure_ascii=False) + "\n")
+            lines.append(line if kept == value else json.dumps(kept, ensure_ascii=False) + "\n")
         else:
             lines.append(line)
     return lines
@@ -63,7 +69,7 @@ def _keys_without(value: Any, needles: Needles) -> Any:
         return value
     kept: dict[str, Any] = {}
     for key, part in value.items():
-        if needles.in_text(key):
+        if _is_named(key, needles):
             continue
         kept[key] = _keys_without(part, needles)
         if kept[key] is None or (part and kept[key] == {}):
@@ -75,11 +81,24 @@ def _entries_without(value: list[Any] | dict[str, Any], needles: Needles) -> lis
     """Return the elements of a list, or the entries of a mapping, that `needles` does not find."""
     if isinstance(value, list):
         return [element for element in value if not _names(element, needles)]
-    return {key: part for key, part in value.items() if not needles.in_text(key)}
+    return {key: part for key, part in value.items() if not _is_named(key, needles)}
+
+
+def _is_named(name: str, needles: Needles) -> bool:
+    return name in needles.ids or needles.in_text(name)
 
 
 def _names(value: Any, needles: Needles) -> bool:
-    return needles.in_text(json.dumps(value, ensure_ascii=False))
+    return _in_fields(value, needles) or needles.in_text(json.dumps(value, ensure_ascii=False))
+
+
+def _in_fields(value: Any, needles: Needles, field: str = FIELDS[0]) -> bool:
+    """Return whether one of the ids is a value without a key, or of one of the keys `FIELDS`."""
+    if isinstance(value, dict):
+        return any(_in_fields(part, needles, key) for key, part in value.items())
+    if isinstance(value, list):
+        return any(_in_fields(part, needles, field) for part in value)
+    return field in FIELDS and isinstance(value, str | int) and str(value) in needles.ids
 
 
 def _rows_without(text: str, needles: Needles) -> str:
@@ -87,8 +106,11 @@ def _rows_without(text: str, needles: Needles) -> str:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a cell may be a whole article
     lines, kept, begin = list(io.StringIO(text, newline="")), list[str](), 0
     reader = csv.reader(lines, delimiter=delimiter_of(text))
+    columns: list[int] = []  # those for ids
     for row in reader:
-        if not any(needles.in_text(cell) for cell in row):
+        of_ids = {row[column].strip() for column in columns if column < len(row)}
+        if of_ids.isdisjoint(needles.ids) and not any(needles.in_text(cell) for cell in row):
             kept += lines[begin : reader.line_num]
         begin = reader.line_num
+        columns = columns or [n for n, cell in enumerate(row) if cell.strip("\ufeff ").lower() in FIELDS]
     return "".join(kept)

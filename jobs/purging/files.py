@@ -151,7 +151,7 @@ def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *
                     changed.unchecked.append(uri)
         elif (text := _text(file)) is None:
             changed.unchecked.append(uri)
-        elif needles.in_text(_without_matches(text) if others.is_of(uri, FOLDER) else text):
+        elif needles.may_name(text):
             _purge_text(uri, text, needles, ours, changed, act=act)
     if act:
         locations.remove(changed.removed)
@@ -192,7 +192,10 @@ class _Ours:
         return _name(uri) in SHEETS and f"{_folder(uri)}/{PAGE}" in self._uris
 
     def is_list(self, uri: str) -> bool:
-        return _name(uri) in LISTS and self._others.is_of(uri, FOLDER)
+        return _name(uri) in LISTS and self.is_run_file(uri)
+
+    def is_run_file(self, uri: str) -> bool:
+        return self._others.is_of(uri, FOLDER)
 
     def is_rejects(self, uri: str) -> bool:
         return self._others.is_of(uri, REJECTED)
@@ -306,14 +309,14 @@ def _in_index(needles: Needles, rows: pa.Table) -> bool:
 
 
 def _purge_text(uri: str, text: str, needles: Needles, ours: _Ours, changed: ChangedFiles, *, act: bool) -> None:
-    if ours.is_page(uri):
-        changed.removed.append(uri)
+    if not (ours.is_task_file(uri) or ours.is_sheet(uri) or ours.is_list(uri)):
+        if needles.in_text(_without_matches(text) if ours.is_run_file(uri) else text):
+            (changed.removed if ours.is_page(uri) else changed.left).append(uri)
         return
-    is_ours = ours.is_task_file(uri) or ours.is_sheet(uri) or ours.is_list(uri)
-    kept = contents.without(text, _name(uri), needles) if is_ours else None
+    kept = contents.without(text, _name(uri), needles)
     if kept is None:
         changed.left.append(uri)
-        return
-    changed.rewritten.append(uri)
-    if act:
-        locations.replace(uri, kept.encode("utf-8", "surrogateescape"))
+    elif kept != text:
+        changed.rewritten.append(uri)
+        if act:
+            locations.replace(uri, kept.encode("utf-8", "surrogateescape"))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from actors.ids import ID
 from jobs.purging.matching import DIMS, Gone, columns_of, matches
 from jobs.purging.mentions import Mentions, addresses_in, columns_of_texts
 
@@ -20,6 +21,8 @@ class Needles:
     def __init__(self, gone: Gone) -> None:
         self.gone = gone
         self.ids = {mark for mark in gone.marks if ":" not in mark}
+        self._words = set(filter(_is_distinctive, self.ids))
+        self._phrases = {mark for mark in self.ids if mark not in _words(mark)}
         self._filter = gone.exclusion_filter()
         # Not `_filter`, whose matches are counted: in texts, even an earlier list of exclusions would match entirely.
         self._addresses = gone.exclusion_filter()
@@ -32,11 +35,22 @@ class Needles:
         return set(self._filter.matched)
 
     def in_text(self, text: str) -> bool:
-        """Return whether `text` contains one of the ids as a word, or one of the URLs."""
-        if any(word in self.ids for word in _words(text)):
+        """Return whether `text` contains one of the ids as a word, or one of the URLs.
+
+        Ids that users chose, such as 7, may be words of any text; they count if they have both letters and digits.
+        """
+        if any(word in self._words for word in _words(text)):
             return True
         plain = text.replace("\\/", "/")  # as JSON may escape it
         return "//" in plain and (any(url in plain for url in self._urls) or self._addresses.hit(*_addresses(plain)))
+
+    def may_name(self, text: str) -> bool:
+        """Return whether a field of the file with this content may have one of the ids, or a text one of the URLs."""
+        return (
+            any(word in self.ids for word in _words(text))
+            or any(phrase in text for phrase in self._phrases)
+            or self.in_text(text)
+        )
 
     def is_source(self, uri: str) -> bool:
         """Return whether the file `uri`, an input of a table, is one of the pictures."""
@@ -76,6 +90,11 @@ class Needles:
 def columns_to_read(schema: pa.Schema) -> list[str]:
     """Return the columns by which rows are matched, and those that may mention a picture."""
     return [*columns_of(schema.names), *columns_of_texts(schema)]
+
+
+def _is_distinctive(name: str) -> bool:
+    """Return whether an id is not an ordinary word or number: a content hash, or one with letters and digits."""
+    return bool(ID.fullmatch(name)) or (any(map(str.isdigit, name)) and any(map(str.isalpha, name)))
 
 
 def _words(text: str) -> Iterator[str]:

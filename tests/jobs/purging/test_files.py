@@ -46,10 +46,15 @@ CONTENT: dict[str, bytes] = {
     "study/spreadsheet/long.csv": f"item_id,text\n{KEPT},{'x' * 200_000}\n{GONE},y\n".encode(),
     "study/pictures/" + GONE + ".jpg": b"bytes",
     "study/pictures/" + KEPT + ".jpg": b"bytes",
+    # Ids that users chose, which may be words of any text: 7 and "red car".
+    "study/spreadsheet/ids.csv": b"place,item_id,text\n7,8,7 dogs\n8,7,x\n9,red car,x\n10,10,a red car\n",
+    "study/prodigy/places.jsonl": json.dumps({"place": 7, "item_id": "8", "text": "a red car"}).encode(),
+    "images/_rejects/lines.parquet": parquet(message=["line 7"], raw=["red car"]),
+    "others/dogs.txt": b"7 dogs, a red car",
     "study/mine/anna.jsonl": lines(GONE),
     f"study/mine/{GONE}.jpg": b"bytes",
     "images/_run/places.parquet": parquet(image_url=[URL, "https://h.example/kept.jpg"], row=[0, 1]),
-    "images/_run/reported.json": json.dumps({GONE: 2, KEPT: 1}).encode(),
+    "images/_run/reported.json": json.dumps({GONE: 2, KEPT: 1, "7": 3}).encode(),
     "images/notes.txt": GONE.encode(),
     "images/_rejects/old.parquet": parquet(file=["f"], position=[1], reason=["r"], message=[f"no {GONE}"], raw=[""]),
     "images/_rejects/kept.parquet": parquet(file=["f", "f"], reason=["r", "r"], message=[KEPT, "m"], raw=[None, "x"]),
@@ -65,6 +70,7 @@ CONTENT: dict[str, bytes] = {
     "foreign search/corpus.faiss": b"\0index",
     "foreign search/ids.parquet": parquet(image_id=[GONE]),
     "others/counts.json": json.dumps({TALLY: {GONE: 1}}).encode(),  # no run file of a table
+    "others/reported.json": json.dumps({GONE: 2}).encode(),
     "others/ids.parquet": parquet(item_id=[GONE]),  # without an index next to it: not ours
     "others/mine.jsonl": lines(GONE),
     "others/notes.txt.gz": gzip.compress(f"see {URL}".encode()),
@@ -87,13 +93,14 @@ CONTENT: dict[str, bytes] = {
 }
 CHANGED: dict[str, list[str]] = {
     "rewritten": ["images/_run/places.parquet", "images/_run/reported.json", "page/choose.csv",
-                  "page/rankings.csv", "study/prodigy/anna.jsonl", "study/spreadsheet/long.csv"],
+                  "page/rankings.csv", "study/prodigy/anna.jsonl", "study/spreadsheet/ids.csv",
+                  "study/spreadsheet/long.csv"],
     "removed": ["images/_rejects/old.parquet", "images/_rejects/second.parquet", "page/index.html",
                 "search/corpus.faiss", "search/ids.parquet",
                 f"study/pictures/{GONE}.jpg"],
     "left": ["foreign search/ids.parquet", "images/notes.txt", "other page/index.html", "others/OLD.PARQUET",
              "others/counts.json", f"others/{GONE}.png", "others/ids.parquet", "others/mine.jsonl",
-             "others/notes.txt.gz", "others/page.txt", "page/mine.csv", "search/mine.parquet",
+             "others/notes.txt.gz", "others/page.txt", "others/reported.json", "page/mine.csv", "search/mine.parquet",
              "study/label_studio/cut.json", "study/label_studio/deep.json", "study/label_studio/marked.json",
              "study/mine/anna.jsonl", f"study/mine/{GONE}.jpg", "study/prodigy/cut.jsonl"],
     "unchecked": ["damaged search/ids.parquet", "images/_rejects/bytes.parquet", "others/binary.dat",
@@ -116,7 +123,7 @@ def purge(root: Path, *, act: bool) -> tuple[dict[str, list[str]], ChangedFiles]
     """Return the names of the files of each kind."""
     tables = [open_table(str(root / name)) for name in ("images", "study/assignments")]
     others = other_files(str(root), tables)
-    needles = Needles(Gone(set(marks_of(GONE) | marks_of(URL)), {URL}, {GONE}))
+    needles = Needles(Gone({*marks_of(GONE), *marks_of(URL), "7", "red car"}, {URL}, {GONE}))
     changed = purge_files(others.to_purge(), others, needles, act=act)
     kinds = {kind: sorted(uri.removeprefix(f"{root}/") for uri in getattr(changed, kind)) for kind in CHANGED}
     return kinds, changed
@@ -143,6 +150,7 @@ def test_a_purge_rewrites_and_removes_and_a_second_one_has_only_others_files_to_
     assert after["study/prodigy/anna.jsonl"] == lines(KEPT)
     assert after["page/choose.csv"].split() == [b"item_id,chosen", f"{KEPT},".encode() + b"\xe9"]
     assert json.loads(after["images/_run/reported.json"]) == {KEPT: 1}
+    assert after["study/spreadsheet/ids.csv"] == b"place,item_id,text\n7,8,7 dogs\n10,10,a red car\n"
     places = pq.read_table(io.BytesIO(after["images/_run/places.parquet"]))
     assert places.to_pylist() == [{"image_url": "https://h.example/kept.jpg", "row": 1}]
     assert purge(root, act=True)[0] == {**CHANGED, "rewritten": [], "removed": []}

@@ -107,6 +107,34 @@ def test_lines_entries_and_cells_are_removed_and_the_rest_stays() -> None:
     assert list(rows) == [["id", "note"], ["x", "two\nlines"]]
 
 
+def test_ids_that_are_ordinary_words_count_only_in_fields_for_ids() -> None:
+    assert [Needles(Gone({name * 32})).in_text(f"see {name * 32}.") for name in "a7"] == [True] * 2  # content hashes
+    needles = Needles(Gone({"7", "dog", "red car", "item-7"}, set()))
+    assert [needles.in_text(text) for text in ("7 dogs", "a dog", "red car", "see item-7")] == [False] * 3 + [True]
+    assert [needles.may_name(text) for text in ("x,7,y", '"dog"', "a red car", "item-7", "dogs")] == [True] * 4 + [
+        False
+    ]
+    tasks: list[Any] = [
+        {"place": 7, "data": {"item_id": "8", "text": "7 dogs and a dog", "image_ids": ["70"]}},
+        {"data": {"item_id": "7"}},
+        {"image_ids": ["8", "dog"]},
+        {"item_id": 7},
+        {"item_id": "8", "text": "of item-7"},
+        "red car",
+    ]
+    text = json.dumps(tasks)
+    assert json.loads(str(without(text, "x.json", needles))) == tasks[:1]
+    lines = "".join(f"{json.dumps(task)}\n" for task in tasks)
+    assert without(lines, "x.jsonl", needles) == f"{json.dumps(tasks[0])}\n"
+    for name, same in (("x.json", json.dumps(tasks[:1])), ("x.jsonl", f"{json.dumps(tasks[0])}\n")):
+        assert without(same, name, needles) == same
+    groups = [{"stays": "7", "near": {"8": 1}}, {"stays": "8", "near": {"7": 1, "9": 2}}]
+    lines = "".join(f"{json.dumps(group)}\n" for group in groups)
+    assert without(lines, "x.jsonl", needles) == json.dumps({"stays": "8", "near": {"9": 2}}) + "\n"
+    sheet = "\ufeffplace; Item_ID ;image_ids;text\r\n7;8;9;dog\r\n8; 7 ;9;x\r\n9;8;dog;x\r\n7\r\n"
+    assert without(sheet, "x.csv", needles) == "\ufeffplace; Item_ID ;image_ids;text\r\n7;8;9;dog\r\n7\r\n"
+
+
 def test_rows_of_a_sheet_stay_as_a_spreadsheet_has_written_them() -> None:
     """With its delimiter, quotes and line ends; a row may have several lines."""
     for delimiter, head in (

@@ -138,5 +138,7 @@ def test_relative_paths_are_recognised_as_they_were_typed(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     assert with_key(f"{tmp_path}/r/a: no table", "job", asdict(Keys(input="r/a"))) == f"input={tmp_path}/r/a: no table"
     assert with_key("r/a: no table", "job", asdict(Keys(input="r/a"))) == "input=r/a: no table"
+    below = f"{tmp_path}/r/a/x.parquet: damaged"
+    assert with_key(below, "job", asdict(Keys(input="r/a"))) == f"input=r/a: {below}"
     with pytest.raises(InputError, match=f"^input={tmp_path}/r: no table here"):
         cli.execute("verify", ["input=r"])

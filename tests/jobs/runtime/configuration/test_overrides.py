@@ -95,6 +95,7 @@ def test_values_mean_what_was_typed() -> None:
         "either=TRUE": True,
         "either=False": False,
         "either=calibrate": "calibrate",
+        "either=a,b": "a,b",
         "words=[it's, b ]": ["it's", "b"],
         r"free=a\,b": r"a\,b",
         "free={a: b, c: [d, e]}": {"a": "b", "c": ["d", "e"]},

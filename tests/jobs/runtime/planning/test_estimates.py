@@ -169,6 +169,7 @@ def test_an_estimate_next_to_what_a_run_took() -> None:
     assert comparison(expected, took) == "110.0 s, estimated 100.0 (90.0 to 120.0)"
     assert comparison({}, took | {"money": 2.5, "currency": "USD"}) == "110.0 s; 2.50 USD"
     assert comparison({}, {}) == ""
+    assert Requests(put=1_000_000, get=5_000_000).price(PRICES) == 5000 + 2000
     assert comparison({}, {"seconds": 5.0, "cpu_hours": 0.004}) == "5.0 s"  # which would be 0.00 hours
     assert comparison({}, {"seconds": 43_200.0, "cpu_hours": 1234.5}) == "43,200.0 s; 1,234.50 CPU-hours"
     assert Forecast(5, "rows", None, Requests(), Cluster(8)).to_json()["seconds"] is None
