@@ -151,7 +151,7 @@ def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *
                     changed.unchecked.append(uri)
         elif (text := _text(file)) is None:
             changed.unchecked.append(uri)
-        elif needles.may_name(text):
+        else:
             _purge_text(uri, text, needles, ours, changed, act=act)
     if act:
         locations.remove(changed.removed)
@@ -313,7 +313,7 @@ def _purge_text(uri: str, text: str, needles: Needles, ours: _Ours, changed: Cha
         if needles.in_text(_without_matches(text) if ours.is_run_file(uri) else text):
             (changed.removed if ours.is_page(uri) else changed.left).append(uri)
         return
-    kept = contents.without(text, _name(uri), needles)
+    kept = contents.without(text, _name(uri), needles) if needles.may_name(text) else text
     if kept is None:
         changed.left.append(uri)
     elif kept != text:

@@ -39,18 +39,19 @@ class Needles:
 
         Ids that users chose, such as 7, may be words of any text; they count if they have both letters and digits.
         """
-        if any(word in self._words for word in _words(text)):
-            return True
-        plain = text.replace("\\/", "/")  # as JSON may escape it
-        return "//" in plain and (any(url in plain for url in self._urls) or self._addresses.hit(*_addresses(plain)))
+        return any(word in self._words for word in _words(text)) or self._has_address(text)
 
     def may_name(self, text: str) -> bool:
         """Return whether a field of the file with this content may have one of the ids, or a text one of the URLs."""
         return (
             any(word in self.ids for word in _words(text))
             or any(phrase in text for phrase in self._phrases)
-            or self.in_text(text)
+            or self._has_address(text)
         )
+
+    def _has_address(self, text: str) -> bool:
+        plain = text.replace("\\/", "/")  # as JSON may escape it
+        return "//" in plain and (any(url in plain for url in self._urls) or self._addresses.hit(*_addresses(plain)))
 
     def is_source(self, uri: str) -> bool:
         """Return whether the file `uri`, an input of a table, is one of the pictures."""

@@ -41,6 +41,8 @@ CONTENT: dict[str, bytes] = {
     "study/prodigy/bo.jsonl": lines(KEPT),
     "study/prodigy/cut.jsonl": lines(KEPT, GONE)[:-2],
     "study/label_studio/cut.json": json.dumps([{"item_id": GONE}])[:-1].encode(),
+    "study/label_studio/odd.json": json.dumps([{"item_id": KEPT}])[:-1].encode(),
+    "study/label_studio/urls.json": json.dumps([{"image": URL}, {"image": "https://h.example/kept.jpg"}]).encode(),
     "study/label_studio/deep.json": b"[" * 100_000 + json.dumps(GONE).encode(),
     "study/label_studio/marked.json": json.dumps([GONE]).encode("utf-8-sig"),
     "study/spreadsheet/long.csv": f"item_id,text\n{KEPT},{'x' * 200_000}\n{GONE},y\n".encode(),
@@ -93,8 +95,8 @@ CONTENT: dict[str, bytes] = {
 }
 CHANGED: dict[str, list[str]] = {
     "rewritten": ["images/_run/places.parquet", "images/_run/reported.json", "page/choose.csv",
-                  "page/rankings.csv", "study/prodigy/anna.jsonl", "study/spreadsheet/ids.csv",
-                  "study/spreadsheet/long.csv"],
+                  "page/rankings.csv", "study/label_studio/urls.json", "study/prodigy/anna.jsonl",
+                  "study/spreadsheet/ids.csv", "study/spreadsheet/long.csv"],
     "removed": ["images/_rejects/old.parquet", "images/_rejects/second.parquet", "page/index.html",
                 "search/corpus.faiss", "search/ids.parquet",
                 f"study/pictures/{GONE}.jpg"],
