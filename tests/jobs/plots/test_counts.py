@@ -80,6 +80,7 @@ def test_the_axis_is_logarithmic_past_a_factor_of_100(
     axes = drawn(Steps(counts, [f"step {number}" for number in range(len(counts))]))
     assert axes.get_xscale() == scale
     assert axes.get_xlim() == pytest.approx(limits)
+    assert len(axes.xaxis.get_minorticklocs()) == 0
     assert axes.get_xlabel() == ("count, on a logarithmic axis" if scale == "log" else "count")
 
 
@@ -88,6 +89,7 @@ def test_each_bar_has_its_label_and_count_from_top_to_bottom() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["read", "matched", "kept"]
     assert (axes.get_ylim(), axes.yaxis.get_tick_params()["length"]) == ((2.5, -0.5), 0)
     assert [text.get_text() for text in axes.texts] == ["12,000", "30", "0"]
+    assert all(0 < x < 10 and y == 0 for x, y in (text.get_position() for text in axes.texts))  # points from the end
     assert [text.xy for text in axes.texts] == [(12_000, 0), (30, 1), (7.5, 2)]  # type: ignore[attr-defined]
     bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
     assert [(bar.get_width(), bar.get_center()[1]) for bar in bars] == [(12_000, 0), (30, 1), (0, 2)]
