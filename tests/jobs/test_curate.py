@@ -83,9 +83,19 @@ def test_a_table_without_rows_is_curated_to_one(tmp_path: Path) -> None:
 
 def test_plan_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_records(str(tmp_path / "m"), [[record("a")]])
-    assert cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/r", "plan=true"]) is None
+    (tmp_path / "gone.txt").write_text("https://i/a.jpg\nhttps://i/b.jpg\n")
+    keys = [f"input={tmp_path}/m", f"out={tmp_path}/r", f"exclusions={tmp_path}/gone.txt"]
+    assert cli.execute("curate", [*keys, "plan=true"]) is None
     assert not (tmp_path / "r").exists()
-    assert f"would write table records to {tmp_path}/r" in capsys.readouterr().out
+    message = capsys.readouterr().out
+    assert f"would write table records to {tmp_path}/r" in message
+    counts = ("  unknown: 1 record matched (1 unknown)", "exclusions: 1 of 2 entries")
+    assert all(line in message for line in counts)
+    manifest = cli.execute("curate", keys)
+    assert isinstance(manifest, dict)
+    assert (manifest["counts"]["filtered"], manifest["config"]["out"]) == ({"excluded": 1}, f"{tmp_path}/r")
+    message = capsys.readouterr().out
+    assert all(line in message for line in counts)
 
 
 def test_invalid_records_are_refused(tmp_path: Path) -> None:
@@ -219,6 +229,9 @@ def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pyte
         "2 pictures near one of 1 that are kept (bits apart: 2 at 1; dropped); 4 of 11 pictures have"
         in capsys.readouterr().out
     )
+    near("near_duplicates=report")
+    lists = tmp_path / "near_duplicates=report" / "_run" / "near_duplicates.jsonl"
+    assert f"near-duplicates are listed in {lists}" in capsys.readouterr().out
     assert near("near_duplicates=drop", "near_distance=0")[1] == [{"stays": ids[0], "near": {ids[2]: 0}}]
 
 
@@ -289,6 +302,8 @@ def test_a_killed_run_resumes_to_the_same_table(tmp_path: Path) -> None:
     assert titles(tmp_path / "r") == kept
     after = digests(tmp_path / "r")
     assert {name: after[name] for name in sorted(before)[:2]} == {name: before[name] for name in sorted(before)[:2]}
+    with pytest.raises(InputError, match="a table exists and resume=false"):
+        curate(tmp_path, "draw.n=40", "unit_rows=5", "resume=false")
     with pytest.raises(InputError, match=r"another configuration: draw\.seed was 0, now 1"):
         curate(tmp_path, "draw.n=40", "unit_rows=5", "draw.seed=1")
 
