@@ -109,7 +109,7 @@ def test_lines_entries_and_cells_are_removed_and_the_rest_stays() -> None:
 
 def test_ids_that_are_ordinary_words_count_only_in_fields_for_ids() -> None:
     assert [Needles(Gone({name * 32})).in_text(f"see {name * 32}.") for name in "a7"] == [True] * 2  # content hashes
-    needles = Needles(Gone({"7", "dog", "red car", "item-7"}, set()))
+    needles = Needles(Gone({"7", "dog", "red car", "blue car", "item-7"}, set()))
     assert [needles.in_text(text) for text in ("7 dogs", "a dog", "red car", "see item-7")] == [False] * 3 + [True]
     assert [needles.may_name(text) for text in ("x,7,y", '"dog"', "a red car", "item-7", "dogs")] == [True] * 4 + [
         False

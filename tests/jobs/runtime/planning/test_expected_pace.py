@@ -146,6 +146,9 @@ def test_units_that_fewer_gpus_did_give_the_pace_of_more() -> None:
     assert unscaled.per_s.value == pytest.approx(10)
     assert pace.per_s.value == pytest.approx(40)
     assert "times 4" in pace.source
+    half, _ = expectation(judge).pace(done, files=[], last={"devices": 0.5, "ended": ended})
+    assert half is not None
+    assert half.per_s.value == pytest.approx(160)
     as_many, _ = expectation(judge).pace(done, files=[], last={"devices": 8.0, "ended": ended})
     same, _ = expectation(replace(judge, max_actors=2)).pace(done, files=[], last=took)
     assert as_many == same == unscaled  # nothing to scale
