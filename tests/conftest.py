@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Folders and files of tests/ that `make fast` leaves out, besides all tests with Ray or the S3 server: tests of whole
 # commands, of models, servers, browsers and processes, of pages, random inputs, and those that resample for seconds.
+# A name that ends in `_` stands for all files whose names begin with it.
 SLOW = tuple(
     """
     actors/encoders actors/fetching/test_decoders actors/local_models actors/rubrics/test_prompts
@@ -41,9 +42,10 @@ SLOW = tuple(
     actors/test_picture_reader actors/test_pinned_weights actors/test_reasoning_judge actors/test_searcher
     actors/test_two_pictures actors/test_uploads actors/test_url_fetcher actors/test_zero_shot_rater
     actors/vlm/test_attacks actors/vlm/test_decode_graph actors/vlm/test_engines actors/vlm/test_families
-    actors/vlm/test_fused actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loglik
-    actors/vlm/test_packed actors/vlm/test_picture_size actors/vlm/test_real_configs actors/vlm/test_scoring
-    actors/vlm/test_system_turn actors/vlm/test_token_trees actors/vlm/test_vllm
+    actors/vlm/test_fused actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loading_options
+    actors/vlm/test_loglik actors/vlm/test_packed actors/vlm/test_picture_size actors/vlm/test_real_configs
+    actors/vlm/test_scoring actors/vlm/test_system_turn actors/vlm/test_token_trees actors/vlm/test_vllm
+    actors/vlm/test_vllm_equality
     jobs/annotation/test_century_annotations jobs/corpora/test_delimited jobs/corpora/test_embeddings
     jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser
     jobs/page/test_card_links jobs/page/test_page_figures jobs/page/test_render jobs/papers/test_
@@ -86,7 +88,10 @@ def uses_s3(item: pytest.Item) -> bool:
 @functools.cache
 def is_slow_file(path: Path) -> bool:
     """Return whether `make fast` leaves out the file or folder `path` as a whole."""
-    return path.is_relative_to(ROOT / "tests") and path.relative_to(ROOT / "tests").as_posix().startswith(SLOW)
+    if not path.is_relative_to(ROOT / "tests"):
+        return False
+    name = path.relative_to(ROOT / "tests").as_posix().removesuffix(".py")
+    return any(name.startswith(slow if slow.endswith("_") else f"{slow}/") or name == slow for slow in SLOW)
 
 
 def is_slow(item: pytest.Item) -> bool:
