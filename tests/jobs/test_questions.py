@@ -329,6 +329,7 @@ def test_refused(tmp_path: Path, texts: list[str], capsys: pytest.CaptureFixture
         (["unit_rows=0"], "unit_rows=0: must be at least 1"),
         (["faults=ignore"], "faults=ignore: must be one of refuse, mark"),
         (["scene_graph.steps.tuples=null"], "step tuples"),
+        (["model.checkpoint=local:no-such"], "model.checkpoint=local:no-such: no such local model"),
     ]
 
     def check(arguments: list[str], message: str) -> None:

@@ -210,8 +210,14 @@ def test_the_corpus_is_searched_without_excluded_vectors_and_accounted_for(
     assert calls["accounted"] == ("/R", calls["of"].corpus)
     assert (calls["side"], calls["resources"], calls["overwrite"]) == ("queries", cfg.resources, True)
     assert "exported" not in calls
-    retrieve.execute(replace(cfg, faiss=retrieve.FaissConfig(out=f"{tables}/index", factory="Flat"), resident="corpus"))
+    index = retrieve.FaissConfig(out=f"{tables}/index", factory="Flat")
+    retrieve.execute(replace(cfg, faiss=index, resident="corpus"))
     assert (calls["exported"], calls["side"]) == (f"{tables}/index", "corpus")
+    monkeypatch.setattr(retrieve, "_purged", lambda _: {"purged": True})
+    kept = replace(cfg, overwrite=False)
+    assert retrieve.execute(kept) == {"purged": True}
+    assert retrieve.execute(replace(kept, plan=True)) is None
+    assert retrieve.execute(cfg) == retrieve.execute(replace(kept, faiss=index)) == MANIFEST
 
 
 def test_models_are_asked_about_items_that_are_drawn_and_not_excluded(
@@ -260,7 +266,8 @@ def test_pictures_are_drawn_with_their_models_author_and_licence(
 ) -> None:
     written: list[tuple[Any, ...]] = []
     monkeypatch.setattr(generate_images.output, "write", lambda *rows, job: written.append((job, *rows)))
-    monkeypatch.setattr(generate_images.output, "check", lambda *_: None)
+    checked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(generate_images.output, "check", lambda *rows: checked.append(rows))
     keys = [f"input={tables}/texts", "image_model=local-tiny", "image_model.licence=mine", "steps=2", "seed=5"]
     (stage,) = started.of("generate_images", *keys, f"exclusions={tables}/list.txt", "retry=[error]")
     assert (stage.pool, stage.name, stage.kwargs["author"], stage.kwargs["licence"]) == (
@@ -270,6 +277,7 @@ def test_pictures_are_drawn_with_their_models_author_and_licence(
     assert (started.read.item, started.read.output_item, started.read.excluded) == ("image_id", "image_id", KEPT)
     ((job, cfg, plan, excluded),) = written
     assert (job, cfg.retry, len(plan.units), len(excluded)) == ("generate_images", [], 1, 1)
+    assert checked == [(cfg, plan, excluded)]
     requests = started.read.rows(SimpleNamespace(unit=plan.units[0])).to_pylist()  # type: ignore[arg-type]
     assert [row["prompt"] for row in requests] == ["A bird."]
     assert requests[0]["image_id"] != content_id("A bird.")
