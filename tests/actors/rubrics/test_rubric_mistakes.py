@@ -42,6 +42,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "answer label twice": (lambda d: ANSWERS(d)[1].update(label="Relevant"), "duplicate answer label 'Relevant'"),
     "empty label": (lambda d: ANSWERS(d)[1].update(label=" "), "answer 2, label: ' '"),
     "boolean value": (lambda d: ANSWERS(d)[1].update(value=True), "True is a boolean"),
+    "one answer for several": (
+        lambda d: QUESTION(d).update(answers=[{"value": "1..3", "label": "x"}]),
+        r"answers: 1 of them; .*; write \[1, 2, 3\]",
+    ),
     "one answer": (lambda d: QUESTION(d).update(answers=ANSWERS(d)[:1]), "answers: 1 of them"),
     "27 answers": (
         lambda d: QUESTION(d).update(

@@ -1,7 +1,9 @@
 """Allowed values of a metric, and its row in the tables."""
 
 import json
+from typing import Any
 
+import numpy as np
 import pytest
 
 from jobs.metrics.intervals import Interval, proportion
@@ -13,6 +15,8 @@ from tests.cases import check_cases
 def test_a_row_of_the_table():
     metric = estimated("share", "one sentence", 0.5, 4, coverage=0.8, interval=Interval(0.2, 0.8, "wilson 95%"))
     (row,) = metrics_table([metric.at(rater="é", question="q")]).to_pylist()
+    of_array: Any = np.int64(3)
+    assert json.dumps(undefined("alpha", "d", "r", n=of_array).n) == "3"
     assert row["dims"] == '{"question":"q","rater":"é"}'
     assert (row["value"], row["low"], row["high"], row["n"], row["coverage"]) == (0.5, 0.2, 0.8, 4, 0.8)
     assert (row["status"], row["reason"], row["interval_method"]) == ("ok", None, "wilson 95%")

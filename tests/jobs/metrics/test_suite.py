@@ -63,6 +63,16 @@ def test_without_a_known_scale_shares_at_thresholds_are_undefined():
     assert {(f.n, f.dims["part"]) for f in shares if "part" in f.dims} == {(ITEMS // 2, "East"), (ITEMS // 2, "West")}
 
 
+def test_qualities_of_a_crowd_need_a_scale_for_scores():
+    answers = RatingTable.from_matrix(np.tile([1.0, 2], (ITEMS, 1)), raters=["a", "b"])
+    names = [f"i{number}" for number in range(ITEMS)]
+    for scale, reason in ((None, "unknown"), ((1.0, 5.0), "")):
+        of_scale = context(scale=scale, no_scale=reason, names=names)
+        (quality,) = made(answers, of_scale, "unit_quality_mean", crowdtruth=True)
+        assert (quality.value, quality.dims["bins"]) == (None if reason else 1.0, "3")
+        assert not reason or quality.reason == reason
+
+
 def test_parts_and_contrasts_are_at_the_highest_threshold_on_the_scale():
     answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
     for at_least in ([2.0, 3.0, 4.0], [3.0, 4.0, 2.0]):

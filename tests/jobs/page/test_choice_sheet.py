@@ -54,9 +54,9 @@ def test_only_a_sheet_without_entries_is_overwritten(tmp_path: Path) -> None:
     edited = "has been edited, and a new sheet would overwrite it"
     with pytest.raises(InputError, match=edited):
         check_not_completed(sheet(tmp_path, ROW, {**ROW, "chosen": "x"}))
-    other = (*COLUMNS[:-1], "picked")
-    with pytest.raises(InputError, match=edited):
-        check_not_completed(sheet(tmp_path, header=other))
+    for header in ((*COLUMNS[:-1], "picked"), (*COLUMNS, "notes")):
+        with pytest.raises(InputError, match=edited):
+            check_not_completed(sheet(tmp_path, header=header))
     (tmp_path / SHEET).write_bytes(b"PK\x03\x04\x00\xff")
     with pytest.raises(InputError, match=edited):
         check_not_completed(str(tmp_path))
