@@ -66,6 +66,7 @@ def test_every_plan_covers_every_bit_and_the_pigeonhole_holds() -> None:
                 "one bit more must leave some band in reach"
             )
             assert all(width <= near.MAX_BAND for _, width, _ in plan)
+            assert all(shift + width <= near.BITS for shift, width, _ in plan)
 
 
 def test_few_are_compared_with_all_and_many_by_bands() -> None:

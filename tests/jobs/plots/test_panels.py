@@ -16,6 +16,7 @@ from jobs.plots.colours import readable_on, shade
 from jobs.plots.panels import Estimate, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
 from jobs.plots.svg import ACCENT, INK, SOFT, link_to
 from jobs.plots.tiles import TileMap, by_region
+from tests.cases import check_cases
 
 BLACK, WHITE = "#000000", "#ffffff"
 
@@ -215,15 +216,19 @@ def test_plots_of_a_figure_have_their_own_sizes_in_rows_of_columns(monkeypatch: 
 def test_a_title_is_above_the_legend(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = kept_figures(monkeypatch)
     several = Intervals([Estimate("a", 0.5, series="x"), Estimate("a", 0.5, series="y")])
-    figures.plot(several, title="t", description="d", heading="One")
-    shown[0].draw_without_rendering()
-    (axes,) = shown[0].axes
-    legend = axes.get_legend()
-    (title,) = axes.findobj(lambda artist: isinstance(artist, Text) and artist.get_text() == "One")
-    assert legend is not None
-    names = [text.get_window_extent() for text in legend.get_texts()]
-    inside = axes.get_window_extent()
-    assert inside.x0 < names[0].x0 < names[1].x1 < inside.x1
-    assert not legend.get_frame_on()
-    assert max(name.y1 for name in names) <= title.get_window_extent().y0
-    assert inside.y1 <= min(name.y0 for name in names)
+
+    def check(panel: Panel) -> None:
+        figures.plot(panel, title="t", description="d", heading="One")
+        shown[-1].draw_without_rendering()
+        (axes,) = shown[-1].axes
+        legend = axes.get_legend()
+        (title,) = axes.findobj(lambda artist: isinstance(artist, Text) and artist.get_text() == "One")
+        assert legend is not None
+        assert not legend.get_frame_on()
+        names = [text.get_window_extent() for text in legend.get_texts()]
+        inside = axes.get_window_extent()
+        assert inside.x0 < names[0].x0 < names[1].x1 < inside.x1
+        assert max(name.y1 for name in names) <= title.get_window_extent().y0
+        assert inside.y1 <= min(name.y0 for name in names)
+
+    check_cases(check, [several, StackedBars([[0.5, 0.5]], ["a"], ["1", "2"])])
