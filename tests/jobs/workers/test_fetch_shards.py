@@ -35,6 +35,7 @@ def test_the_column_of_bytes_is_the_one_that_is_set_or_usual_or_alone() -> None:
         ({"png": BYTES, "jpg": LARGE}, None, "jpg"),
         ({"image": TEXT, "data": LARGE}, None, "data"),
         ({"image": STRUCT, "n": TEXT}, None, "image"),
+        ({"n": TEXT, "data": pa.struct([("bytes", LARGE), ("path", TEXT)])}, None, "data"),
         ({"image": BYTES, "x": STRUCT}, "x", "x"),
     ])  # fmt: skip
 

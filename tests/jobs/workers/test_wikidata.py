@@ -8,11 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 
+from jobs.runtime.configuration.config_files import CONF
 from jobs.store.counts import Counts
+from jobs.store.writer import UnitTask
 from jobs.terms_from import dump, entity, pieces
+from jobs.terms_from.class_tree import REDIRECT, SUBCLASS, TITLE
 from jobs.terms_from.dump import SPAN, TermsSource
 from jobs.workers import wikidata
+from tests.wikidata import dump as dump_of
+from tests.wikidata import item
 
 
 class Writer:
@@ -128,3 +134,47 @@ def test_lines_that_are_not_an_entity_are_rejected_with_their_place(
     damaged.write_bytes(bz2.compress(b'{"n": 1}\n') + bz2.compress(b'{"n": 2}\n')[:-8])
     (reject,) = LinesRead(damaged, step=10).rejects
     assert (reject.reason, reject.position) == ("truncated", len(bz2.compress(b'{"n": 1}\n')) + len(b"BZh9"))
+
+
+@pytest.fixture
+def classes() -> wikidata.ClassUnit:
+    graph = yaml.safe_load((CONF / "graph" / "wikidata.yaml").read_text(encoding="utf-8"))
+    return wikidata.ClassUnit(graph=graph, titles=frozenset({"War"}), step=10)
+
+
+def test_entities_are_parsed_if_they_may_have_a_wanted_title(classes: wikidata.ClassUnit) -> None:
+    def link(title: str, site: str = "enwiki") -> str:
+        return f'"sitelinks": {{"{site}": {{"site": "{site}", "title": "{title}"}}}}'
+
+    expected = {
+        link("War"): True, link("W\\u0061r"): True, link("Peace"): False, link("War", "dewiki"): False,
+        '"sitelinks": {"enwiki": {"badges": [{}], "title": "Peace"}}': True, '"enwiki"': True, "{}": False,
+    }  # fmt: skip
+    assert {text: classes._has_title(text.encode()) for text in expected} == expected
+    classes._titles = frozenset()
+    assert not any(classes._has_title(text.encode()) for text in expected)
+
+
+def test_every_row_and_reject_of_a_unit_of_classes_is_counted(classes: wikidata.ClassUnit, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    items = [item(3, title="War"), item(4, title="Peace"), item(5, P279=["Q6"])]
+    redirect = {"entity": "Q1", "redirect": "Q2"}
+    path.write_bytes(dump_of([redirect, b'"redirect"', b'{"redirect"', *items]))
+    (unit,) = dump.units(TermsSource("wikidata", str(path), unit_mb=1000))
+    counts, rows = Counts(), list[dict[str, Any]]()
+
+    def write(table: pa.Table) -> None:
+        rows.extend(table.to_pylist())
+        counts.rows_out += table.num_rows
+
+    def reject(of_line: Any) -> None:
+        counts.rejected[of_line.reason] += 1
+
+    writer: Any = SimpleNamespace(counts=counts, write=write, reject=reject)
+    report: Any = SimpleNamespace(add=lambda *_, **__: None)
+    classes(UnitTask(unit), writer, report)
+    assert [tuple(row.values()) for row in rows] == [
+        ("Q1", REDIRECT, "Q2"), ("Q3", TITLE, "War"), ("Q5", SUBCLASS, "Q6")
+    ]  # fmt: skip
+    assert counts.rejected == {entity.NOT_AN_ENTITY: 1, "malformed": 1}
+    assert counts.rows_in == 5
