@@ -169,6 +169,6 @@ def test_a_table_that_has_begun_keeps_its_units_unless_it_is_overwritten(
 
     monkeypatch.setattr(pairs.pairs, "read_plan", read_plan)
     monkeypatch.setattr(pairs.output, "write", lambda *_, **__: None)
-    for more in ([], ["overwrite=true"], [f"out={tmp_path}/new"]):
+    for more in ([], ["overwrite=true"], [f"out={tmp_path}/new", "unit_rows=1"]):
         cli.execute("pairs", [*keys, *more])
     assert asked == [(names, dict.fromkeys(names, 4)), ([], {}), ([], {})]

@@ -128,9 +128,12 @@ def test_excluded_items_have_no_scores(tmp_path: Path, keys: list[str], capsys: 
     assert "exclusions" in capsys.readouterr().err
 
 
-def test_a_limit_takes_all_answers_about_the_first_items(tmp_path: Path, keys: list[str]) -> None:
+def test_a_limit_takes_all_answers_about_the_first_items(
+    tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main("question_scores", [*keys[:2], f"out={tmp_path}/whole"]) == 0
     assert cli.main("question_scores", [*keys[:2], f"out={tmp_path}/first", "limit=3"]) == 0
+    assert "limit=3: the first 3 items; the table has no more" in capsys.readouterr().out
     first = rows_of(f"{tmp_path}/first")
     assert {row["item_id"] for row in first} == {"a", "b", "c"}
     assert first == [row for row in rows_of(f"{tmp_path}/whole") if row["item_id"] in "abc"]
