@@ -61,6 +61,7 @@ def rows_of(out: Path | str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.long
 def test_records_become_pictures(
     tmp_path: Path, server: HttpsServer, site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,8 @@ from jobs.tric_rerank import answer_uri
 from tests import secrets_found
 from tests.factories import copy_folder, rows_of, write_pictures
 
+pytestmark = pytest.mark.long
+
 CAPTIONS = {"1": "A DOG", "2": "A cat\\nsleeps", "3": "Bread, 5 cents", "4": "Shoes"}
 PICTURES = {"red": ("1894-07-13", "1"), "green": ("1899-01-02", "3"), "blue": ("1921-08-19", "4")}
 K = 3

@@ -19,7 +19,7 @@ from tests.jobs.runtime.cluster.numbered_units import (
     units_there,
 )
 
-pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: Path) -> None:
@@ -36,14 +36,17 @@ def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: P
         run.finish()
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("ray_session")
 def test_an_actor_that_cannot_be_built_says_why(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^a worker failed: FileNotFoundError: no weights at nowhere"):
         go(opened(str(tmp_path / "out"), [3]), tmp_path / "log", weights="nowhere")
     assert not units_there(tmp_path / "out")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("actors", [pytest.param(1, id="warm"), pytest.param(2, id="pool", marks=pytest.mark.torture)])
+@pytest.mark.long
+@pytest.mark.usefixtures("ray_session")
 def test_poisoned_rows_are_errors_and_the_rest_of_their_unit_is_kept(tmp_path: Path, actors: int) -> None:
     run = opened(str(tmp_path / "out"), [4, 2, 16])
     rows = {f"u002-{number:03}": fault for number, fault in enumerate(POISON, 5)}
@@ -64,6 +67,7 @@ def test_poisoned_rows_are_errors_and_the_rest_of_their_unit_is_kept(tmp_path: P
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("ray_session")
 def test_poisoned_units_are_left_out_and_named(tmp_path: Path) -> None:
     run = opened(str(tmp_path / "out"), [0] * 5)
     faults = {"u001": "raise", "u002": "exit", "u003": "hang"}

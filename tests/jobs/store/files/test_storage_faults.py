@@ -69,12 +69,17 @@ def names(out: str) -> set[str]:
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(Fault("answer", of("GET", "PUT"), times=2, each=True), marks=pytest.mark.long),
         Fault("answer", of("GET", "PUT"), times=1, each=True, status=500, code="InternalError"),
-        Fault("cut answer", of("GET"), times=2, each=True),
-        Fault("cut request", of("PUT"), times=1, each=True),
-        Fault("lost answer", of("PUT"), times=1, each=True),
-        Fault("slow", of("GET")),
+        *(
+            pytest.param(fault, marks=pytest.mark.long)
+            for fault in (
+                Fault("answer", of("GET", "PUT"), times=2, each=True),
+                Fault("cut answer", of("GET"), times=2, each=True),
+                Fault("cut request", of("PUT"), times=1, each=True),
+                Fault("lost answer", of("PUT"), times=1, each=True),
+                Fault("slow", of("GET")),
+            )
+        ),
     ],
     ids=lambda fault: f"{fault.kind} {fault.status}",
 )
