@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SLOW = tuple(
     """
     actors/encoders actors/fetching/test_decoders actors/local_models actors/rubrics/test_prompts
-    actors/test_devices actors/test_embedder actors/test_folder_fetcher actors/test_generator
+    actors/test_devices actors/test_embedder actors/test_embedder_rows actors/test_folder_fetcher actors/test_generator
     actors/test_hostile_pipelines actors/test_judge actors/test_model_files actors/test_onednn
     actors/test_picture_reader actors/test_pinned_weights actors/test_reasoning_judge actors/test_searcher
     actors/test_two_pictures actors/test_uploads actors/test_url_fetcher actors/test_zero_shot_rater
@@ -45,7 +45,7 @@ SLOW = tuple(
     actors/vlm/test_fused actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loading_options
     actors/vlm/test_loglik actors/vlm/test_packed actors/vlm/test_picture_size actors/vlm/test_real_configs
     actors/vlm/test_scoring actors/vlm/test_system_turn actors/vlm/test_token_trees actors/vlm/test_vllm
-    actors/vlm/test_vllm_equality
+    actors/vlm/test_vllm_
     jobs/annotation/test_century_annotations jobs/corpora/test_delimited jobs/corpora/test_embeddings
     jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser
     jobs/page/test_card_links jobs/page/test_page_figures jobs/page/test_render jobs/papers/test_
