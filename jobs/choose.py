@@ -83,7 +83,8 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> None:
     with locations.named_errors(out):
         locations.replace(sheet, choice_sheet.as_csv(rows))
         locations.replace(page, choice_sheet.as_page(rows, pictures))
-    say(f"choose: {quantity(len(rows), 'row')} for {len({row['query_id'] for row in rows}):,} prompts")
+    queries = {row["query_id"] for row in rows}
+    say(f"choose: {quantity(len(rows), 'row')} for {quantity(len(queries), 'prompt')}")
     say(f"  {sheet}: put an x into the column `chosen`, then run remine choose chosen=…")
     say(f"  {page}: the same rows with {quantity(len(pictures), 'picture')}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
@@ -115,7 +116,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     identity = {"chosen": content_id(*(item["item_id"] for item in rows)), **exclusions.identity(excluded)}
     table = pa.Table.from_pylist(rows, schema=TABLES["items"].schema())
     manifest = write_small(cfg.out, table, table="items", identity=identity, config=asdict(cfg), inputs=(file,))
-    say(f"choose: {manifest['out']}\n  {quantity(len(rows), 'item')} of {len(by_prompt):,} prompts")
+    say(f"choose: {manifest['out']}\n  {quantity(len(rows), 'item')} of {quantity(len(by_prompt), 'prompt')}")
     sizes = [len(items) for items in by_prompt.values()]
     multiple, none = sum(n > 1 for n in sizes), sizes.count(0)
     if multiple or none:

@@ -89,7 +89,7 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
             "corpus": {"path": f"{folder}/corpus", "id": "uid", "url": "url", "caption": "text"},
         }),
         ("choose", [], f"{folder.parent}/choose.csv",
-         "  2 items of 1 prompts\n  1 prompt with more than one, 0 with none\n", {
+         "  2 items of 1 prompt\n  1 prompt with more than one, 0 with none\n", {
             **excluded,
             "chosen": content_id(*(item_of(dict(zip(SHEET, row, strict=True)))["item_id"] for row in CHOSEN)),
         }),

@@ -184,7 +184,7 @@ def test_a_sheet_has_the_addresses_of_its_pictures_and_their_number(
     listed = f"exclusions={tmp_path}/list.txt"
     assert cli.main("choose", [*keys, f"neighbors={tmp_path}/near", listed, f"out={tmp_path}/out"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("choose: 2 rows for 1 prompts\n")
+    assert printed.startswith("choose: 2 rows for 1 prompt\n")
     assert f"  {tmp_path}/out/choose.csv: put an x into " in printed
     assert "the same rows with 1 picture\n" in printed
     assert "1 of 1 entries match a picture here" in printed
