@@ -98,7 +98,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     locations.replace(uri, render(page).encode())
     say(f"report: {uri}")
     say(f"  {quantity(manifest['counts']['rows_out'], 'metric')} in {manifest['out']}")
-    for sentence in results.mismatches:
+    for sentence in results.notices:
         say(f"  {sentence}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest

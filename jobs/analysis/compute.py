@@ -195,7 +195,7 @@ class _Gold:
     right: NDArray[np.bool_] | None = None
     scores: NDArray[np.float64] | None = None
     judged: NDArray[np.bool_] | None = None
-    values: list[frozenset[str]] | None = None
+    values: list[frozenset[str] | None] | None = None
 
 
 def _gold(reduced: Reduced, raters: Raters, items: Items, *, scale: tuple[float, float] | None) -> _Gold:
@@ -208,11 +208,11 @@ def _gold(reduced: Reduced, raters: Raters, items: Items, *, scale: tuple[float,
             if _are_labels(answers.levels(), scale):
                 return _Gold(right=means >= 0.5, judged=~np.isnan(means))
             return _Gold(scores=means, judged=~np.isnan(means))
-        values: list[set[str]] = [set() for _ in range(answers.items)]
+        values: dict[int, set[str]] = defaultdict(set)
         for item, value in zip(answers.item.tolist(), answers.value.tolist(), strict=True):
             if value >= 0:
                 values[item].add(answers.values[value])
-        return _Gold(values=[frozenset(v) for v in values])
+        return _Gold(values=[frozenset(values[item]) if item in values else None for item in range(answers.items)])
     entries = [items.gold.get(item) for item in reduced.item.tolist()] if items.gold else []
     if not any(entries):
         return _Gold()
@@ -222,7 +222,7 @@ def _gold(reduced: Reduced, raters: Raters, items: Items, *, scale: tuple[float,
         judged = [bool(entry and target and (not entry[0] or target in entry[0])) for entry, target in pairs]
         right = [bool(entry and target in entry[1]) for entry, target in pairs]
         return _Gold(right=np.array(right), judged=np.array(judged))
-    return _Gold(values=[entry[1] if entry else frozenset() for entry in entries])
+    return _Gold(values=[entry[1] if entry else None for entry in entries])
 
 
 def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) -> bool:

@@ -31,6 +31,7 @@ ANSWER = (
 WORDS = ("question_text", "label")  # from the rubric kept with the table of ratings
 NUMBERS = {"sample": pa.int32()} | dict.fromkeys(("score", "expected", "outside_mass", "seconds"), pa.float64())
 SEPARATOR = "; "  # between several correct answers
+NONE_RIGHT = "[]"  # as `items columns.gold=` reads it; an empty cell is unknown
 
 
 class FlatTable:
@@ -97,7 +98,7 @@ class FlatTable:
         for items in reversed(self._items):
             for item in items.rows(ids).to_pylist():
                 attributes = {self._attributes[name]: value for name, value in item["attributes"] or ()}
-                gold = SEPARATOR.join(item["gold"] or ()) or None
+                gold = None if item["gold"] is None else SEPARATOR.join(item["gold"]) or NONE_RIGHT
                 facts = {name: item[name] for name in ITEM} | {"gold": gold}
                 # Replace the entire row, so that no attribute of another table's row remains.
                 rows[item["item_id"]] = {"item_id": item["item_id"], **facts, **attributes}

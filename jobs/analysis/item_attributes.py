@@ -24,7 +24,8 @@ class Items:
         columns: attribute -> (int32[n] codes, -1 unknown; the values).
         lengths: float64[n], characters of the response, NaN if unknown; None without responses.
         named: names of all attributes, including those that are not in `columns`.
-        gold: hash -> (targets with known answers, or none for all targets; right values).
+        gold: hash -> (targets with known answers, or none for all targets; right values, perhaps none), for items whose
+            right values are known.
     """
 
     hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -84,7 +85,8 @@ def read_items(items: Sequence[TableSource], responses: Sequence[TableSource], a
                 attributes_of = dict(row["attributes"] or ()) | (response.attributes if response else {})
                 named.update(attributes_of)
                 facts = {f"attribute {name}": attributes_of.get(name) for name in wanted}
-                right = {"targets": frozenset(row["targets"] or ()), "gold": frozenset(row["gold"] or ())}
+                gold_of = None if row["gold"] is None else frozenset(row["gold"])
+                right = {"targets": frozenset(row["targets"] or ()) or None, "gold": gold_of}
                 merged.add(row["item_id"], source, facts | right | {"response_id": row["response_id"]})
     ids, rows = list(merged.rows), list(merged.rows.values())
     of_item = [response_of.get(row["response_id"] or name) for name, row in merged.rows.items()]
@@ -102,9 +104,9 @@ def read_items(items: Sequence[TableSource], responses: Sequence[TableSource], a
     coded = {name: coded_values(column, order) for name, column in values.items()}
     lengths = np.array([response.length if response else np.nan for response in of_item])[order]
     gold = {
-        number: (row["targets"], row["gold"])
+        number: (row["targets"] or frozenset(), row["gold"])
         for number, row in zip(hashes.tolist()[: len(rows)], rows, strict=True)
-        if row["gold"]
+        if row["gold"] is not None
     }
     return Items(hashes[order], coded, lengths if responses else None, frozenset(named), gold)
 
@@ -134,16 +136,21 @@ class _Merged:
         if earlier is facts:
             return
         for fact, value in facts.items():
-            if value and earlier[fact] and value != earlier[fact]:
+            if not _is_unknown(value) and not _is_unknown(earlier[fact]) and value != earlier[fact]:
                 raise InputError(
                     f"{self.key}={first}: {self.thing} {name} has another {fact} than in {source.uri} "
                     f"({_short(earlier[fact])} and {_short(value)}); report the two tables separately"
                 )
-            earlier[fact] = earlier[fact] or value
+            earlier[fact] = value if _is_unknown(earlier[fact]) else earlier[fact]
+
+
+def _is_unknown(value: Any) -> bool:
+    """Return whether a fact is missing; that no value is right is a fact."""
+    return value is None or value == ""
 
 
 def _short(value: Any) -> str:
-    text = ", ".join(sorted(value)) if isinstance(value, frozenset) else str(value)
+    text = ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
     return repr(text if len(text) <= SHORT else text[:SHORT] + "…")
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.quantities import quantity
+from jobs.metrics.metric import Metric
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
@@ -78,6 +80,20 @@ def mismatches(
         for group in groups:
             sentences += _without_targets(group, rubric)
     return sentences
+
+
+def left_out(metrics: Iterable[Metric]) -> Iterator[str]:
+    """Yield a sentence for each set of rated items that metrics against gold leave out; questions may share one."""
+    questions: dict[tuple[int, int], dict[str, None]] = {}
+    for metric in metrics:
+        if metric.name == "without_gold" and metric.value:
+            counts = round(metric.value * metric.n), metric.n
+            questions.setdefault(counts, {})[f"{metric.dims['rubric']}/{metric.dims['question']}"] = None
+    for (unknown, rated), names in questions.items():
+        yield (
+            f"{unknown:,} of {quantity(rated, 'rated item')} have no gold for {', '.join(names)}: metrics against gold "
+            "leave them out. For an item of which no label is right, columns.gold= of items takes an empty list, []."
+        )
 
 
 def _connected(tables: Iterable[RatedItems], rubric: str) -> list[list[RatedItems]]:

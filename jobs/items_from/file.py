@@ -37,7 +37,10 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     records = pictures.by_url and bool(roles.pictures)
     reader = row_items.ItemRowReader(cfg, file, roles, pictures)
     exclusion_filter = ExclusionFilter(excluded.marks)
-    with Spool("items") as folder, UnitSpool(folder.path, cfg.unit_rows, exclusion_filter, records=records) as spool:
+    with (
+        Spool("items") as folder,
+        UnitSpool(folder.path, cfg.unit_rows, exclusion_filter, records=records, gold=bool(roles.gold)) as spool,
+    ):
         for line, row in islice(file.rows(spool.reject), cfg.limit):
             prepared = reader.items(line, row)
             if isinstance(prepared, Reject):

@@ -85,11 +85,15 @@ def open_file(uri: str, *, encoding: str | None, delimiter: str | None) -> UserF
 
 
 def text_of(value: Any) -> Cell:
-    """Return the value of a cell as trimmed text, or as a list of them; None if it is empty."""
+    """Return the value of a cell as trimmed text, or as a list of them; None if it is empty.
+
+    A list without entries is not an empty cell: it says that there are none. One whose entries are all empty is.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, list) and not any(isinstance(entry, list | dict | tuple) for entry in value):
-        return [text for entry in value if isinstance(text := text_of(entry), str)] or None
+        texts = [text for entry in value if isinstance(text := text_of(entry), str)]
+        return None if value and not texts else texts
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,5 +1,6 @@
 """Conversion of a user file's rows to rows of `items`, `texts` and `records`."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from actors.ids import content_id
 from jobs.corpora.released_pictures import record_columns
 from jobs.errors import InputError
 from jobs.items_from.config import KINDS, ItemsConfig
-from jobs.items_from.input_rows import PICTURE, Row, UserFile, entries
+from jobs.items_from.input_rows import PICTURE, Cell, Row, UserFile, entries, text_of
 from jobs.items_from.pictures import NamedPicture, NoPictureError, Pictures
 from jobs.store.writer import RAW_KEPT, Reject
 from jobs.tables import WIT_COLUMNS
@@ -173,7 +174,7 @@ class ItemRowReader:
         roles = self._roles
         targets = self._lists["targets"].read([row.get(name) for name in roles.targets], line)
         gold = self._lists["gold"].read([row.get(name) for name in roles.gold], line)
-        if targets and (outside := [label for label in gold if label not in targets]):
+        if targets and (outside := [label for label in gold or () if label not in targets]):
             raise InputError(
                 f"{self._file.at(line)}: gold {outside[0]!r} is not among the targets {', '.join(targets)}; "
                 "correct it, or set separators.gold= and separators.targets= to the file's separators"
@@ -187,7 +188,7 @@ class ItemRowReader:
             "kind": self._cfg.kind or by_count,
             "image_ids": [picture.image_id for picture in pictures],
             "targets": targets or None,
-            "gold": gold or None,
+            "gold": gold,
             "attributes": attributes,
         }
 
@@ -228,25 +229,49 @@ class ListColumn:
 
     def __init__(self, key: str, separator: str | None) -> None:
         self._key, self._separator = key, separator
-        self._is_divided, self._suspect = False, (0, "")
+        self._is_divided, self._suspect, self._printed = False, (0, ""), (0, "")
 
-    def read(self, cells: Sequence[Any], line: int) -> list[str]:
-        """Return the distinct entries of the cells."""
+    def read(self, cells: Sequence[Cell], line: int) -> list[str] | None:
+        """Return the distinct entries of the cells; None if all are empty, which is not the same as an empty list.
+
+        A text that is a list in JSON, such as `[]`, is read as that list.
+        """
+        cells = [_listed(cell) for cell in cells]
+        printed = next((cell for cell in cells if isinstance(cell, str) and cell.startswith("['")), "")
+        self._printed = self._printed if self._printed[0] or not printed else (line, printed)
         for cell in cells if self._separator else ():
             if isinstance(cell, str):
                 self._is_divided |= str(self._separator) in cell
                 if not self._suspect[0] and (mark := next((mark for mark in ";|,\t" if mark in cell), "")):
                     self._suspect = line, mark
-        return list(dict.fromkeys(entries(cells, self._separator)))
+        distinct = list(dict.fromkeys(entries(cells, self._separator)))
+        return distinct or ([] if [] in cells else None)
 
     def check(self, file: UserFile) -> None:
-        """Raise InputError if no cell has the separator and some have another one."""
+        """Raise InputError if no cell has the separator and some have another one, or if a cell is a printed list."""
+        line, printed = self._printed
+        if line:
+            raise InputError(
+                f"{file.at(line)}: {printed!r} is a list as Python prints it; write it as JSON, as in "
+                f'["a", "b"], or with {self._key}={self._separator!r} between the entries'
+            )
         line, mark = self._suspect
         if line and not self._is_divided:
             raise InputError(
                 f"{file.at(line)}: a cell has {mark!r}, and no cell of the file has {self._key}={self._separator!r}; "
                 f"set {self._key}={mark!r}, or {self._key}=null if a cell is one value"
             )
+
+
+def _listed(cell: Cell) -> Cell:
+    """Return the entries of a text that is a list in JSON; any other cell as it is."""
+    if not (isinstance(cell, str) and cell.startswith("[") and cell.endswith("]")):
+        return cell
+    try:
+        values = json.loads(cell)
+    except (ValueError, RecursionError):
+        return cell
+    return cell if any(isinstance(value, list | dict) for value in values) else text_of(values)
 
 
 def record_of(picture: NamedPicture, item_id: str, attributes: Mapping[str, str]) -> dict[str, Any]:

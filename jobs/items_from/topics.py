@@ -36,7 +36,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         "image_ids": [],
         "text_ids": [],
         "targets": [],
-        "gold": [],
+        "gold": None,
         "attributes": list({"topics": topics.name, **topics.attributes}.items()),
     }
     yield ItemsPlan(

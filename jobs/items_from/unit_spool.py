@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobs.errors import InputError
 from jobs.items_from.input_rows import UserFile
@@ -24,6 +25,7 @@ from jobs.store.writer import REJECTS, Reject
 from jobs.tables import TABLES
 
 REJECTS_SHOWN = 3
+GOLD = "gold"  # tally of the items whose right answers are known, or are not
 SCHEMAS = {name: TABLES[name].schema() for name in ("records", "texts", ITEMS)} | {"rejects": REJECTS}
 
 
@@ -49,15 +51,14 @@ class UnitSpool:
         unit_rows: items per unit; the items of one row are never divided.
         exclusion_filter: the exclusions; items with an excluded picture are left out.
         records: whether pictures become records.
+        gold: whether the file has right answers, so that items without them are counted.
     """
 
-    def __init__(self, folder: Path, unit_rows: int, exclusion_filter: ExclusionFilter, *, records: bool) -> None:
-        self._folder, self._unit_rows, self._exclusion_filter, self._records = (
-            folder,
-            unit_rows,
-            exclusion_filter,
-            records,
-        )
+    def __init__(
+        self, folder: Path, unit_rows: int, exclusion_filter: ExclusionFilter, *, records: bool, gold: bool = False
+    ) -> None:
+        self._folder, self._unit_rows, self._exclusion_filter = folder, unit_rows, exclusion_filter
+        self._records, self._gold = records, gold
         self._block = _Block()
         self._counts: list[tuple[int, int, dict[str, int]]] = []  # by unit: items, excluded items, matched exclusions
         self._lines, self._ids, self._pictures = array("q"), array("Q"), array("Q")
@@ -186,8 +187,18 @@ class UnitSpool:
             rows_in=items + excluded + len(rejects),
             filtered=Counter({"excluded": excluded} if excluded else {}),
             rejects=rejects,
-            tallies={exclusions.TALLY: matched} if matched else {},
+            tallies={
+                **({GOLD: _known_gold(tables[ITEMS]["gold"])} if self._gold else {}),
+                **({exclusions.TALLY: matched} if matched else {}),
+            },
         )
 
     def _rejects(self, number: int) -> list[Reject]:
         return [Reject(**row) for row in self._readers["rejects"].get_batch(number).to_pylist()]
+
+
+def _known_gold(gold: pa.ChunkedArray) -> dict[str, int]:
+    """Return the number of items by what is known about their right answers."""
+    none_right = pc.sum(pc.equal(pc.list_value_length(gold), 0)).as_py() or 0
+    counts = {"known": len(gold) - gold.null_count - none_right, "none is right": none_right}
+    return {name: n for name, n in {**counts, "unknown": gold.null_count}.items() if n}

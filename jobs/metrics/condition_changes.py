@@ -303,18 +303,18 @@ def _accuracy(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
     a = _correct(sides.answers[0], right, group)[pairs.first]
     b = _correct(sides.answers[1], of_second, group)[pairs.second]
     both = ~np.isnan(a) & ~np.isnan(b)
-    asked = sum(bool(right[at]) for at in pairs.first.tolist())
+    asked = sum(right[at] is not None for at in pairs.first.tolist())
     coverage = float(both.sum() / asked) if asked else None
     nothing = _NO_MAJORITY if len(pairs.first) else _NO_PAIR
     yield _paired("accuracy_change", _ACCURACY, (b - a)[both], pairs.item[both], coverage=coverage, nothing=nothing)
 
 
-def _correct(answers: RatingTable, right: Sequence[frozenset[str]], group: RaterGroup) -> Floats:
-    """Return float64[items]: 1 right, 0 wrong, NaN without a majority or a right answer."""
+def _correct(answers: RatingTable, right: Sequence[frozenset[str] | None], group: RaterGroup) -> Floats:
+    """Return float64[items]: 1 right, 0 wrong, NaN without a majority or if the right answers are unknown."""
     counts, _ = answers.of_raters(group.raters).counts(by="value")
     return np.array([
-        float(answers.values[code] in right[item]) if code >= 0 and right[item] else np.nan
-        for item, code in enumerate(majority(counts))
+        float(answers.values[code] in of_item) if code >= 0 and of_item is not None else np.nan
+        for of_item, code in zip(right, majority(counts), strict=True)
     ])  # fmt: skip
 
 

@@ -95,6 +95,6 @@ def _gold_codes(
         return _nearest(context.gold_scores, levels)
     if levels is None and context.right_values is not None:
         position = {name: code for code, name in enumerate(names)}
-        single = (next(iter(right)) if len(right) == 1 else "" for right in context.right_values)
+        single = (next(iter(right)) if right and len(right) == 1 else "" for right in context.right_values)
         return np.array([position.get(value, -1) for value in single], np.int64)
     return none

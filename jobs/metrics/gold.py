@@ -31,6 +31,10 @@ _LABELS = (
     "{name}: {of}; {over} (as in scikit-learn with zero_division=nan; CAIRE, table 1); positive: {positive}; n counts "
     "{counted}."
 )
+_WITHOUT_GOLD = (
+    "Rated items whose right answers are unknown, which the metrics against gold leave out / rated items; an item of "
+    "which no label is right is not among them; n counts items."
+)
 _ACCURACY = "Items whose answer is among the right ones / items answered; n counts items."
 _WELCH = (
     "Two-sided p of Welch's t-test that the mean score of both parts is equal (Welch 1947; Rome, table 3); n counts "
@@ -231,6 +235,20 @@ def readings(threshold: float) -> dict[str, Callable[[ArrayLike], Bools]]:
         f">={threshold:g}": lambda scores: np.asarray(scores, np.float64) >= threshold - EPSILON,
         f">{threshold:g}": lambda scores: np.asarray(scores, np.float64) > threshold + EPSILON,
     }
+
+
+def without_gold(judged: int, rated: int) -> Metric:
+    """Return the share of rated items whose right answers are unknown. Use it to see what the other metrics leave out.
+
+    Args:
+        judged: number of rated items with known right answers; rated: number of rated items.
+
+    Undefined: nothing was rated.
+    """
+    if not rated:
+        return undefined("without_gold", _WITHOUT_GOLD, "no item was rated", status="missing_input")
+    interval = no_interval("a share of these items, not of a sample: no interval")
+    return estimated("without_gold", _WITHOUT_GOLD, 1 - judged / rated, rated, coverage=1.0, interval=interval)
 
 
 def accuracy(right: ArrayLike, *, asked: int | None = None) -> Metric:

@@ -73,7 +73,7 @@ class QuestionContext:
         lengths: float64[items], characters of the response, NaN where unknown; None without responses.
         right: bool[items], whether the label holds; gold_scores: float64[items], gold's scores on the scale of the
             answers. At most one of the two is set; judged: bool[items], whether it is known.
-        right_values: the right categories of each item; empty if they are unknown.
+        right_values: the right categories of each item, empty if none is right; None if they are unknown.
         names: str[items], names of CrowdTruth's units; None: no CrowdTruth.
     """
 
@@ -92,7 +92,7 @@ class QuestionContext:
     right: Bools | None = None
     gold_scores: NDArray[np.float64] | None = None
     judged: Bools | None = None
-    right_values: Sequence[frozenset[str]] | None = None
+    right_values: Sequence[frozenset[str] | None] | None = None
     names: Sequence[str] | None = None
 
 

@@ -339,9 +339,19 @@ def _against_gold(question: RatedQuestion) -> Iterator[Metric]:
     groups = [RaterGroup(rater, (rater,)) for rater in models]
     if PEOPLE in question.groups:
         groups.append(RaterGroup(PEOPLE, question.groups[PEOPLE]))
+    yield from _without_gold(question)
     compare = _scores_against_gold if answers.scored else _categories_against_gold
     for group in groups:
         yield from compare(question, group)
+
+
+def _without_gold(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the share of rated items whose right answers are unknown, if those of any are known."""
+    context, judged = question.context, question.context.judged
+    if judged is None and context.right_values is not None:
+        judged = np.array([right is not None for right in context.right_values], bool)
+    if judged is not None:
+        yield gold.without_gold(len(np.unique(context.picture[judged])), len(np.unique(context.picture)))
 
 
 def _scores_against_gold(question: RatedQuestion, group: RaterGroup) -> Iterator[Metric]:
@@ -373,8 +383,9 @@ def _categories_against_gold(question: RatedQuestion, group: RaterGroup) -> Iter
         return
     counts, _ = answers.of_raters(group.raters).counts(by="value")
     chosen = majority.majority(counts)
-    correct = [answers.values[code] in right[item] for item, code in enumerate(chosen) if code >= 0 and right[item]]
-    yield gold.accuracy(correct, asked=sum(map(bool, right))).at(group=group.name)
+    judged = [(code, of_item) for code, of_item in zip(chosen, right, strict=True) if of_item is not None]
+    correct = [answers.values[code] in of_item for code, of_item in judged if code >= 0]
+    yield gold.accuracy(correct, asked=len(judged)).at(group=group.name)
 
 
 METRIC_GROUPS = (

@@ -90,7 +90,7 @@ def report_page(
         lede=_lede(images, summary.distributions),
         provenance=_provenance(tables.sources, versions),
         models=[_model(row) for row in models],
-        notices=[*results.mismatches, *_random_weights(tables.sources), *_without_rubric(rubrics)],
+        notices=[*results.notices, *_random_weights(tables.sources), *_without_rubric(rubrics)],
         steps=steps,
         funnel=list(funnel_figures(steps)),
         links=links.lists,

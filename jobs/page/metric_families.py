@@ -171,6 +171,7 @@ FAMILIES = (
            _ONE_BY_ONE, ("metric",)),
     MetricFamily("Model’s score minus a person’s", ("deviation_share",), ("rater",)),
     MetricFamily("Against gold", ("accuracy", "precision", "recall", "f1"), ("group", "positive")),
+    MetricFamily("Rated items without gold", ("without_gold",), ("metric",)),
     MetricFamily("CrowdTruth", ("unit_quality_mean", "unit_quality_zero", "worker_quality_mean", "annotation_quality",
                           "crowdtruth_rounds"), ("bins",)),
     MetricFamily("CrowdTruth: workers",
@@ -193,7 +194,8 @@ SHARE_METRICS = frozenset({
     "majority_share", "status_share", "reported_share", "answer_share",
     "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
     "span_status_share",
-    "accuracy", "unit_quality_zero", "position_bias", "first_position_share", "pair_agreement", "win_rate",
+    "accuracy", "without_gold",
+    "unit_quality_zero", "position_bias", "first_position_share", "pair_agreement", "win_rate",
     "share_difference", "refusal_rate", "share_at_least_change", "accuracy_change",
     "remark_share",
 })  # fmt: skip
@@ -205,6 +207,7 @@ COUNTS = frozenset({
 MEANS_OF_COUNTS = frozenset({"items_per_person", "items_per_person_sd", "ratings_per_person", "ratings_per_person_sd"})
 WITHOUT_INTERVAL = COUNTS | {
     "welch_p",
+    "without_gold",
     "part_mean",
     "part_sd",
     "ratings_per_person",

@@ -7,7 +7,7 @@ from jobs.analysis import metric_settings
 from jobs.analysis.computed_metrics import read_computed
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.item_attributes import Items
-from jobs.analysis.rated_items import mismatches
+from jobs.analysis.rated_items import left_out, mismatches
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import RatingSummary, ReportTables, read_report_items, read_spans, report_metrics
 from jobs.analysis.span_metrics import SpanTables
@@ -46,7 +46,7 @@ class ReportResults:
     of_answers: list[Metric]  # metrics of the distributions of answers
     metrics: list[Metric]
     observations: Observations  # the data of each question that plots need besides its metrics
-    mismatches: list[str]  # tables of ratings that share no items or targets with others
+    notices: list[str]  # tables of ratings that share no items or targets with others, and what metrics leave out
     methods: Mapping[str, set[str]]  # rater -> the methods of its ratings
     parts: list[PaperPart]
     spans: SpanTables | None  # the spans that raters marked
@@ -113,8 +113,8 @@ def compute_results(
         exclusion_filter,
         computed=MetricIndex(read_computed(tables.computed)),
     )
-    apart = mismatches(summary.rated, tables.items, items.hashes)
-    return ReportResults(of_answers, metrics, observations, apart, reduction.methods, registry.arrange(study), spans)
+    notices = [*mismatches(summary.rated, tables.items, items.hashes), *left_out(metrics)]
+    return ReportResults(of_answers, metrics, observations, notices, reduction.methods, registry.arrange(study), spans)
 
 
 def _items_and_settings(

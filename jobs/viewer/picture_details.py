@@ -162,7 +162,7 @@ def _add_items(cursor: "duckdb.DuckDBPyConnection", items: dict[str, ItemDetails
         joined = {role: "\n\n".join(texts_of_role) for role, texts_of_role in by_role.items()}
         item.context = {**joined, **{name: value for name, value in attributes.items() if value}}
         item.facts = [(name, value) for name, value in sorted(attributes.items()) if value]
-        item.facts += [("correct answers", "; ".join(row["gold"]))] if row["gold"] else []
+        item.facts += [("correct answers", "; ".join(row["gold"]) or "none")] if row["gold"] is not None else []
         item.texts = [shown_texts[name] for name in row["text_ids"] or () if name in shown_texts]
     responses = fetch(
         cursor,

@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.metrics import f1_score
 
 from jobs.analysis import compute
 from jobs.analysis.compute import MOST_TARGETS, question_metrics
 from jobs.analysis.conditions import CONDITION
-from jobs.analysis.item_attributes import Items, items_of
+from jobs.analysis.item_attributes import Items, items_of, read_items
 from jobs.analysis.rater_attributes import Raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
@@ -22,7 +23,7 @@ from jobs.metrics.question import MetricSettings, RatedQuestion
 from jobs.store.hashing import hash_texts
 from jobs.tables import table
 from tests.cases import check_cases
-from tests.factories import rating
+from tests.factories import TableInMemory, rating
 
 KINDS = {"m": "model", "n": "model", "p": "human", "key": "gold", "lock": "gold"}
 SETTINGS = MetricSettings()
@@ -216,7 +217,8 @@ def test_labels_of_experts_are_right_from_one_half_and_their_categories_are_all_
     scores = context({"a": "4", "b": "2"})
     assert (scores["right"], scores["judged"].sum(), np.nansum(scores["gold_scores"])) == (None, 2, 6)
     values = context({"a": "tea", "b": "art", "c": "tea"}, of_model="art", score=None)
-    assert sorted(map(sorted, values["right_values"])) == [[], ["art"], ["tea"], ["tea"]]
+    assert [sorted(value) for value in values["right_values"] if value] == [["tea"], ["art"], ["tea"]]
+    assert values["right_values"].count(None) == 1
     assert (values["right"], values["gold_scores"], values["judged"]) == (None, None, None)
 
 
@@ -232,4 +234,30 @@ def test_right_targets_of_items_are_judged_where_they_are_known() -> None:
     assert context.right is not None
     assert (context.judged.sum(), context.right.sum(), (context.judged & context.right).sum()) == (3, 2, 2)
     without_targets = computed(rated_by("m"), attributes)[0]["q", ""].context
-    assert sorted(map(sorted, without_targets.right_values or [])) == [[], ["Mali"], ["Peru"]]
+    right_values = list(without_targets.right_values or ())
+    assert sorted(sorted(value) for value in right_values if value) == [["Mali"], ["Peru"]]
+    assert right_values.count(None) == 1
+
+
+def test_pictures_of_which_no_label_is_right_count_against_precision() -> None:
+    """F1 equals scikit-learn's over all pairs whose gold is known, among them pictures without any right label."""
+    rng = np.random.default_rng(3)
+    labels, names = ("A", "B", "C", "D", "E"), [f"i{n}" for n in range(30)]
+    gold = {name: frozenset(rng.choice(labels, n % 3)) if n % 5 else frozenset() for n, name in enumerate(names)}
+    unknown = set(names[-4:])
+    table_rows: list[dict[str, Any]] = [
+        {"item_id": name, "targets": [*labels], "gold": None if name in unknown else [*gold[name]], "response_id": None,
+         "attributes": []} for name in names
+    ]  # fmt: skip
+    answers = {(name, label): str(rng.integers(1, 6)) for name in names for label in labels}
+    rows = [rating(name, "m", "q", value, target=label) for (name, label), value in answers.items()]
+    _, metrics = computed(rows, read_items([cast(Any, TableInMemory("items", table_rows))], [], []))
+    pairs = [(name, label) for name, label in answers if name not in unknown]
+    right = [label in gold[name] for name, label in pairs]
+    for positive, lowest in ((">=4", 4), (">4", 5)):
+        expected = f1_score(right, [int(answers[pair]) >= lowest for pair in pairs])
+        f1 = {m.dims["average"]: m for m in metrics if m.name == "f1" and m.dims["positive"] == positive}
+        assert f1["micro"].value == pytest.approx(expected)
+        assert f1["micro"].n == 26 * 5
+    (left_out,) = (m for m in metrics if m.name == "without_gold")
+    assert (left_out.value, left_out.n) == (pytest.approx(4 / 30), 30)

@@ -19,8 +19,8 @@ from tests.factories import TableInMemory, rating, rows_of, write_file
 pytestmark = pytest.mark.usefixtures("without_plots")
 
 
-def item(name, *, targets=(), gold=(), response=None, **attributes):
-    return {"item_id": name, "kind": "image", "targets": list(targets), "gold": list(gold), "response_id": response,
+def item(name, *, targets=(), gold=None, response=None, **attributes):
+    return {"item_id": name, "kind": "image", "targets": list(targets), "gold": gold, "response_id": response,
             "attributes": list(attributes.items())}  # fmt: skip
 
 
@@ -46,6 +46,12 @@ def test_tables_of_items_are_merged():
     assert len(items.hashes) == 3
 
 
+def test_that_no_value_is_right_is_a_fact_which_another_table_may_add():
+    both = tables("items", [item("a", gold=[]), item("b"), item("c")], [item("a"), item("b", gold=[])])
+    a, b, _ = (int(number) for number in hash_texts(["a", "b", "c"]))
+    assert read_items(both, [], []).gold == {a: (frozenset(), frozenset()), b: (frozenset(), frozenset())}
+
+
 def test_an_item_has_the_facts_of_its_response_or_of_the_one_with_its_id():
     responses = tables("responses", [response("s", "four"), response("t", "a", "n@1"), response("alone", "ab")])
     items = read_items(tables("items", [item("of-s", response="s"), item("t"), item("none")]), responses, ["model"])
@@ -65,6 +71,7 @@ def test_contradicting_items_are_refused_with_both_tables():
         (item("a", region="East"), item("a", region="West"), ("attribute region", "'East'", "'West'")),
         (item("a", targets=["Mali"]), item("a", targets=["Peru"]), ("targets", "'Mali'")),
         (item("a", gold=["1"]), item("a", gold=["2"]), ("gold",)),
+        (item("a", gold=["1"]), item("a", gold=[]), ("gold", "'1'", "'none'")),
         (item("a", response="s1"), item("a", response="s2"), ("response_id",)),
     ]
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.analysis.rated_items import MOST_TARGETS, RatedItems, mismatches
+from jobs.analysis.rated_items import MOST_TARGETS, RatedItems, left_out, mismatches
+from jobs.metrics.gold import without_gold
 from jobs.store.hashing import hash_texts
 from tests.factories import TableInMemory, rating
 
@@ -94,3 +95,11 @@ def test_the_first_target_and_the_first_item_are_the_examples():
     source: Any = SimpleNamespace(uri="R/items", batches=lambda _: iter(batches))
     (sentence,) = mismatches(tables[:1], [source], hash_texts(["q"]))
     assert "is in items=R/items (such as 'q')" in sentence
+
+
+def test_items_without_gold_are_named_once_for_all_questions_that_leave_them_out():
+    counts = {"a": (24, 30), "b": (24, 30), "c": (30, 30), "d": (1, 2)}
+    metrics = [without_gold(*n).at(rubric="r", question=question) for question, n in counts.items()]
+    first, second = left_out(metrics)
+    assert first.startswith("6 of 30 rated items have no gold for r/a, r/b:")
+    assert second.startswith("1 of 2 rated items have no gold for r/d:")

@@ -159,6 +159,32 @@ def test_targets_and_gold_are_distinct_entries() -> None:
         items_of(row | {"g": "a;d;e"}, *keys)
 
 
+def test_an_empty_list_says_that_no_label_is_right_and_an_empty_cell_that_it_is_unknown() -> None:
+    def check(first: Any, second: Any, gold: list[str] | None) -> None:
+        row = {"t": "x", "l": ["a", "b"], "g": first, "h": second}
+        keys = ["columns.texts.note=t", "columns.targets=l", "columns.gold=[g,h]"]
+        assert items_of(row, *keys)[0].item["gold"] == gold
+
+    cases: list[tuple[Any, Any, list[str] | None]] = [
+        (None, None, None), ([], None, []), (None, [], []), ([], [], []), ([], "a", ["a"]), (["a"], [], ["a"]),
+        ("[]", None, []), ("[ ]", None, []), (";", None, None), (" ", None, None), ('["a", "b"]', None, ["a", "b"]),
+        ('["a"]', "b", ["a", "b"]), ('[""]', None, None), ("[null]", None, None),
+    ]  # fmt: skip
+    check_cases(check, cases)
+    labels = items_of({"t": "x", "g": "[sic]"}, "columns.texts.note=t", "columns.gold=g")[0].item["gold"]
+    assert labels == ["[sic]"]
+    without = items_of({"t": "x", "l": "[]"}, "columns.texts.note=t", "columns.targets=l")[0].item
+    assert (without["targets"], without["gold"]) == (None, None)
+
+
+def test_a_list_as_python_prints_it_is_refused() -> None:
+    reader = reader_of(("t", "g"), "columns.texts.note=t", "columns.gold=g")
+    for line, cell in ((2, "a;b"), (3, "['a', 'b']"), (4, "['a' 'b']")):
+        reader.items(line, {"t": "x", "g": cell})
+    with pytest.raises(InputError, match=r"F: line 3: .*as Python prints it.*separators.gold=';'"):
+        reader.finish()
+
+
 def test_another_separator_is_refused_if_no_cell_has_that_of_the_key() -> None:
     keys = ["columns.texts.note=t", "columns.targets=l"]
 

@@ -33,12 +33,12 @@ def spools(tmp_path: Path) -> Any:
     """Return a function that makes a spool."""
     number = 0
 
-    def spool(unit_rows: int, *excluded: str, records: bool = False) -> UnitSpool:
+    def spool(unit_rows: int, *excluded: str, **flags: bool) -> UnitSpool:
         nonlocal number
         number += 1
         folder = tmp_path / str(number)
         folder.mkdir()
-        return UnitSpool(folder, unit_rows, ExclusionFilter(frozenset(excluded)), records=records)
+        return UnitSpool(folder, unit_rows, ExclusionFilter(frozenset(excluded)), **{"records": False, **flags})
 
     return spool
 
@@ -69,6 +69,20 @@ def test_a_unit_ends_with_the_row_that_fills_it(spools: Any) -> None:
             spool.add(line, [item(f"i{line}")])
         spool.finish(FILE, same="id")
         assert unit_items(spool) == [[f"i{line}"] for line in range(2, 13)]
+
+
+def test_items_are_counted_by_what_is_known_of_their_right_answers(spools: Any) -> None:
+    golds: list[list[str] | None] = [["a"], [], None, None, ["a", "b"], None]
+    for has_gold in (True, False):
+        with spools(3, gold=has_gold) as spool:
+            for line, gold in enumerate(golds, start=2):
+                row = item(f"i{line}")
+                row.item["gold"] = gold
+                spool.add(line, [row])
+            spool.finish(FILE, same="id")
+            tallies = [spool.rows(number).tallies for number in range(2)]
+        counts = [{"known": 1, "none is right": 1, "unknown": 1}, {"known": 1, "unknown": 2}]
+        assert tallies == ([{"gold": of_unit} for of_unit in counts] if has_gold else [{}, {}])
 
 
 def test_excluded_items_and_rejects_fill_a_unit_too(spools: Any) -> None:

@@ -280,14 +280,14 @@ def test_two_pairs_have_no_correlation():
 
 def categories(name, matrix, raters, item, right):
     """Return a condition of a question without scores; right answers are space-separated, or "" if unknown."""
-    values = [frozenset(answers.split()) for answers in right]
+    values = [frozenset(answers.split()) if answers else None for answers in right]
     plain = condition(name, matrix, raters, item, [0] * len(item), right_values=values)
     answers = replace(plain.rated.answers, score=np.full(plain.rated.answers.n, np.nan))
     return replace(plain, rated=replace(plain.rated, answers=answers))
 
 
 def test_accuracy_by_hand():
-    """Items 0 to 3 are under both; 3 has no right answer, and under a the models have no majority about item 1."""
+    """Items 0 to 3 are under both; 3 has unknown gold, and under a the models have no majority about item 1."""
     right = ["1", "2", "3 4", ""]
     a = categories("a", [[2, 2], [1, 2], [3, 3], [1, 1]], ["m", "n"], range(4), right)
     b = categories("b", [[1, 1], [2, 2], [4, 4], [2, 1], [1, 1]], ["m", "n"], range(5), [*right, "1"])

@@ -222,11 +222,16 @@ def test_against_gold_scores_off_the_scale_do_not_count_and_coverage_is_of_judge
 
 
 def test_categories_of_items_without_a_right_answer_do_not_count():
-    right = [frozenset({"1"}) if is_right else frozenset() for is_right in HALF]
+    right = [frozenset({"1"}) if is_right else None for is_right in HALF]
     answers = np.where(np.arange(ITEMS) % 3 == 0, 1.0, 2)
     metrics = of_raters({"m": answers}, {}, scored=False, right_values=right)
     (accuracy,) = (f for f in metrics if f.name == "accuracy")
     assert (accuracy.value, accuracy.n, accuracy.coverage) == (2 / 6, 6, 1.0)
+    (left_out,) = (f for f in metrics if f.name == "without_gold")
+    assert (left_out.value, left_out.n) == (0.5, 12)
+    none_right = of_raters({"m": answers}, {}, scored=False, right_values=[of_item or frozenset() for of_item in right])
+    (accuracy,) = (f for f in none_right if f.name == "accuracy")
+    assert (accuracy.value, accuracy.n) == (2 / 12, 12)
 
 
 def test_inverted_scores_need_a_scale_and_their_lowest_is_the_best():

@@ -194,5 +194,5 @@ def test_a_paper_is_arranged_from_all_metrics_under_its_condition(monkeypatch: p
     assert (asked["summary"], asked["rubrics"], asked["exclusion_filter"]) == (summary, unused, unused)
     assert [m.name for m in results.of_answers] == ["models"]
     assert (results.metrics, results.observations) == (by_condition, asked["observe"])
-    assert (results.mismatches, results.methods) == (["rated", 1, 1], {"m": {"closed"}})
+    assert (results.notices, results.methods) == (["rated", 1, 1], {"m": {"closed"}})
     assert (results.parts, results.spans) == (["part"], "spans")
