@@ -23,11 +23,12 @@ from actors.settings import check_positive
 from jobs.items_from import image_prompts, output
 from jobs.items_from.drawn_pictures import DrawnPictures, model_of
 from jobs.items_from.image_prompts import ImagePromptReader, PromptTables
-from jobs.models.image_model import ImageModelConfig, read_image_models
+from jobs.models.image_model import ImageModelConfig, check_image_models
 from jobs.models.plan import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.configuration.listed_models import LISTS
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
@@ -47,7 +48,8 @@ class GenerateImagesConfig(DrawingSettings, FailingRows):
     prompt_role: str = "prompt"  # role of the texts that are prompts
     samples: int = 1  # pictures per prompt
     image_model: ImageModelConfig = field(default_factory=ImageModelConfig)
-    image_models: list[str] = field(default_factory=list)  # several of conf/image_model; each draws `samples` pictures
+    # several of conf/image_model; each draws `samples` pictures
+    image_models: list[Any] = field(default_factory=list, metadata={LISTS: "image_model"})
 
     def __post_init__(self) -> None:
         check_positive(samples=self.samples)
@@ -61,7 +63,8 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
         InputError: a table, a model or a value is not allowed; nothing was written.
     """
     refuse_absent(cfg.input)
-    models = read_image_models("generate_images", cfg, image_model=cfg.image_model, image_models=cfg.image_models)
+    models: list[ImageModelConfig] = cfg.image_models or [cfg.image_model]
+    check_image_models(cfg, models)
     prompts = image_prompts.open_prompts(cfg.input, texts=cfg.texts, role=cfg.prompt_role)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     drawn = [DrawnPictures.by(model, cfg, role=cfg.prompt_role, samples=cfg.samples) for model in models]

@@ -6,10 +6,9 @@ from typing import Any, TypeVar
 
 from jobs.errors import InputError, RunError
 from jobs.judging.settings import AskingConfig, ModelRunConfig
-from jobs.models.several import read_models
 from jobs.runtime.cluster import dtypes
-from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import named_keys
+from jobs.runtime.configuration.listed_models import LISTS
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 
@@ -20,7 +19,8 @@ Manifest = dict[str, Any]
 class SeveralModelsConfig(ModelRunConfig):
     """Keys of every job that runs with several models."""
 
-    models: list[str] = field(default_factory=list)  # several of conf/model, run one after another, each into out/NAME
+    # several of conf/model, run one after another, each into out/NAME; keys below model= apply to each
+    models: list[Any] = field(default_factory=list, metadata={LISTS: "model"})
 
 
 @dataclass
@@ -44,18 +44,18 @@ def run_each(
         check: validates the keys without reading tables; called for all models before the first one runs.
 
     Raises:
-        InputError: a model is unknown or listed twice, or a value is not allowed; nothing was written.
+        InputError: a value is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
     if not cfg.models:
         return run(cfg)
-    configs = _per_model(job, cfg)
+    configs = _per_model(cfg)
     if not cfg.only_plans:
-        for name, config in zip(cfg.models, configs, strict=True):
+        for config in configs:
             try:
                 check(config)
             except InputError as error:
-                raise InputError(named_keys.with_own_key(str(error), job, f"models={name}")) from error
+                raise InputError(named_keys.with_own_key(str(error), job, f"models={config.model.name}")) from error
     manifest, failures = None, dict[str, Exception]()
     for config in configs:
         try:
@@ -73,10 +73,9 @@ def run_each(
     return manifest
 
 
-def _per_model(job: str, cfg: Config) -> list[Config]:
+def _per_model(cfg: Config) -> list[Config]:
     """Return one configuration per model of `models=`, each with a separate table."""
-    models = read_models(job, cli.job(job).schema, key="model", listed="models", names=cfg.models)
-    configs = [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in models]
+    configs = [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in cfg.models]
     for config in configs:
         dtypes.resolve(config)
     return configs

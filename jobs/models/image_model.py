@@ -8,7 +8,6 @@ from omegaconf import MISSING
 
 from actors.diffusion.settings import ImageModelSettings
 from jobs.errors import InputError
-from jobs.models.several import read_models
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration.config import Common
 
@@ -36,26 +35,19 @@ class ImageModelConfig(ImageModelSettings):
         return rater_name(self.checkpoint, revision=self.revision)
 
 
-def read_image_models(
-    job: str, cfg: Common, *, image_model: ImageModelConfig, image_models: Sequence[str]
-) -> list[ImageModelConfig]:
-    """Return the models of the key `image_models`, or else the model of `image_model`, with their dtypes.
+def check_image_models(cfg: Common, models: Sequence[ImageModelConfig]) -> None:
+    """Check the text-to-image models of a job's configuration, and choose their dtypes.
 
     With plan=true the models are not looked up.
 
-    Args:
-        job, cfg: the name and the configuration of the job.
-
     Raises:
-        InputError: a model is unknown, is listed twice, or is not a text-to-image pipeline.
+        InputError: two models have the same checkpoint, or one is not a text-to-image pipeline.
     """
-    models = [image_model]
-    if image_models:
-        models = read_models(job, type(cfg), key="image_model", listed="image_models", names=image_models)
     for model in models:
         dtypes.resolve_model(model, cfg, pool="judge")
     if len({model.rater for model in models}) < len(models):
-        raise InputError(f"image_models=[{','.join(image_models)}]: two have the same checkpoint; name each model once")
+        names = ",".join(model.name for model in models)
+        raise InputError(f"image_models=[{names}]: two have the same checkpoint; name each model once")
     if not cfg.only_plans:
         from actors.diffusion.loading import check_image_model
 
@@ -64,4 +56,3 @@ def read_image_models(
                 check_image_model(model)
             except ValueError as error:
                 raise InputError(str(error)) from error
-    return models

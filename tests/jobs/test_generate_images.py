@@ -15,11 +15,12 @@ from tests.cases import check_cases
 from tests.factories import rows_of, write_table, write_units
 
 pytestmark = pytest.mark.usefixtures("in_process")
-SMALL = ["image_model=local-tiny", "steps=2"]
+SMALL = ["steps=2"]
 
 
 def run(*keys: str) -> Any:
-    return cli.execute("generate_images", [*SMALL, *keys])
+    single = [] if any(key.startswith("image_models=") for key in keys) else ["image_model=local-tiny"]
+    return cli.execute("generate_images", [*single, *SMALL, *keys])
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ from jobs.runtime.configuration.config_files import (
     register_user_files,
 )
 from jobs.runtime.configuration.key_types import nested_dataclass, type_of
+from jobs.runtime.configuration.listed_models import read_models
 from jobs.runtime.configuration.resources import Resources, check
 
 CALIBRATE = "calibrate"  # a value of plan=
@@ -127,6 +128,7 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
         check(resources)
     if isinstance(plan := getattr(config, "plan", False), str):
         check_plan(plan, calibrates=resources is not None)
+    read_models(job, config, overrides, load)
     return config
 
 

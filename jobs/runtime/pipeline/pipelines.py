@@ -78,8 +78,11 @@ def expand(composed: DictConfig) -> DictConfig:
         changed = root.profile.set.get(step.job) or {}
         for values in _combinations(step, where):
             root.each = values
-            keys = leaves(_resolved(step.set, where, values)) | leaves(_resolved(changed, where, values))
-            steps.append(Step(job=step.job, set=keys, each=values))
+            keys = leaves(_resolved(step.set, where, values))
+            replacing = leaves(_resolved(changed, where, values))
+            # A list such as `image_models` replaces the step's single `image_model`.
+            kept = {key: value for key, value in keys.items() if f"{key.partition('.')[0]}s" not in replacing}
+            steps.append(Step(job=step.job, set=kept | replacing, each=values))
     expanded = composed.copy()
     expanded.pipeline.steps = steps
     expanded.profile.set = {job: {} for job in root.profile.set}

@@ -8,17 +8,24 @@ import yaml
 
 from jobs.errors import InputError
 from jobs.generate_images import GenerateImagesConfig
-from jobs.models.image_model import ImageModelConfig, read_image_models
+from jobs.models.image_model import ImageModelConfig, check_image_models
+from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.configuration.resources import Resources, StageResources
 
 MODEL = ImageModelConfig(name="seven", checkpoint="me/seven", revision="abc", dtype="float32")
 
 
-def read(model: ImageModelConfig, *names: str, gpus: float = 0) -> list[ImageModelConfig]:
+def checked(*models: ImageModelConfig, gpus: float = 0) -> list[ImageModelConfig]:
     resources = Resources(judge=StageResources(num_gpus=gpus), autoscaling=True)
-    cfg = GenerateImagesConfig(input="i", out="o", plan=True, resources=resources)
-    return read_image_models("generate_images", cfg, image_model=model, image_models=names)
+    check_image_models(GenerateImagesConfig(input="i", out="o", plan=True, resources=resources), models)
+    return list(models)
+
+
+def listed(*names: str) -> list[ImageModelConfig]:
+    overrides = ["input=i", "out=o", f"image_models=[{','.join(names)}]"]
+    loaded: GenerateImagesConfig = config.load("generate_images", GenerateImagesConfig, overrides)
+    return loaded.image_models
 
 
 def test_what_changes_the_pictures_identifies_a_model() -> None:
@@ -30,10 +37,11 @@ def test_what_changes_the_pictures_identifies_a_model() -> None:
 
 def test_models_keep_their_order_and_the_dtype_of_the_judges_pool() -> None:
     auto = replace(MODEL, dtype="auto")
-    assert [model.dtype for model in read(auto, gpus=1)] == ["bfloat16"]
-    listed = read(MODEL, "local:sd3-tiny@b", "local:sd3-tiny@a")
-    assert [model.rater for model in listed] == ["local:sd3-tiny@b", "local:sd3-tiny@a"]
-    assert [model.name for model in listed] == ["b", "a"]
+    assert [model.dtype for model in checked(auto, gpus=1)] == ["bfloat16"]
+    models = checked(*listed("local:sd3-tiny@b", "local:sd3-tiny@a"))
+    assert [model.rater for model in models] == ["local:sd3-tiny@b", "local:sd3-tiny@a"]
+    assert [model.name for model in models] == ["b", "a"]
+    assert [model.dtype for model in models] == ["float32"] * 2
 
 
 def test_one_checkpoint_under_two_names_is_refused(tmp_path: Path) -> None:
@@ -42,5 +50,5 @@ def test_one_checkpoint_under_two_names_is_refused(tmp_path: Path) -> None:
     content = yaml.safe_load(option.read_text(encoding="utf-8"))
     for name in ("first", "second"):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content | {"name": name, "checkpoint": "me/seven"}))
-    with pytest.raises(InputError, match=r"^image_models=\[.*first.yaml,.*second.yaml\]: two have the same checkpoint"):
-        read(MODEL, f"{tmp_path}/first.yaml", f"{tmp_path}/second.yaml")
+    with pytest.raises(InputError, match=r"^image_models=\[first,second\]: two have the same checkpoint"):
+        checked(*listed(f"{tmp_path}/first.yaml", f"{tmp_path}/second.yaml"))
