@@ -295,3 +295,9 @@ def test_class_names_are_unique() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_one_module_finds_the_root() -> None:
+    """A path that counts the folders above its file is wrong, without an error, once the file moves."""
+    counted = re.compile(r"__file__.*(?:parents|parent\W*parent)")
+    assert [str(path.relative_to(ROOT)) for path in CODE if counted.search(path.read_text())] == ["actors/__init__.py"]

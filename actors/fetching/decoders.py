@@ -14,13 +14,12 @@ import signal
 import sys
 import weakref
 from asyncio.subprocess import PIPE, Process
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from PIL import Image
 
-import actors
+from actors import ROOT
 from actors.fetching.decode_worker import ANSWER, DECODE, LENGTH, RENDER
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rendered
 
@@ -123,7 +122,7 @@ class Decoders:
             self._free.put_nowait(child)
 
     async def _start(self) -> Process:
-        paths = [str(Path(actors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
         child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

@@ -5,12 +5,12 @@ Configuration, Hydra and pyarrow are imported only where they are needed, becaus
 
 import difflib
 import sys
-from pathlib import Path
 
+from actors import ROOT
 from jobs.errors import InputError
 from jobs.runtime.process.console import say
 
-FOLDER = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "jobs"
 LIBRARIES = {"__init__", "__main__", "tables", "errors"}  # files in jobs/ that are not commands
 JOBS = tuple(sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in LIBRARIES))
 

@@ -12,13 +12,14 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from actors import ROOT
 from actors.errors import first_line
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_errors import describe
 from jobs.store.files import locations, nearby
 
-CONF = Path(__file__).resolve().parents[3] / "conf"  # next to `jobs`, in a checkout and when installed
+CONF = ROOT / "conf"
 # Hydra reads this line in files, but not in stored configurations: their keys belong to the package, not to the group.
 _PACKAGE = re.compile(r"(?:\ufeff?#.*\n)*\ufeff?# @package (\S+)")
 T = TypeVar("T")

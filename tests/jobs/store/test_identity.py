@@ -1,9 +1,14 @@
 """The hash of an identity is the same in each version and process; exclusions are not part of it."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jobs.store.identity import flatten, identity_hash, stored_identity_hash
-from jobs.store.runs.versions import PACKAGES, versions
+from jobs.store.runs.versions import PACKAGES, code_hash, versions
+from tests.conftest import ROOT
 
 
 def test_the_hash_is_frozen() -> None:
@@ -36,3 +41,21 @@ def test_versions_are_of_the_code_python_and_what_is_installed() -> None:
     assert list(installed)[:2] == ["python", "code"]
     assert set(installed) <= {"python", "code", *PACKAGES}
     assert all(installed.values())
+
+
+def test_the_code_is_identified_by_each_byte_of_its_sources(tmp_path: Path) -> None:
+    for folder in ("jobs", "actors"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "trained"))
+    assert code_hash(tmp_path) == versions()["code"], "the files, not their place"
+    changed = ("jobs/judge.py", "jobs/store/runs/versions.py", "actors/vlm/scoring.py", "jobs/page/page.html.j2")
+    hashes = {code_hash(tmp_path)}
+    for path in changed:
+        content = (tmp_path / path).read_bytes()
+        (tmp_path / path).write_bytes(content[:-2] + b"#" + content[-1:])
+        hashes.add(code_hash(tmp_path))
+        (tmp_path / path).write_bytes(content)
+    (tmp_path / "jobs" / "judge.py").rename(tmp_path / "jobs" / "judges.py")
+    hashes.add(code_hash(tmp_path))
+    assert len(hashes) == 2 + len(changed)
+    with pytest.raises(RuntimeError, match="has no source files"):
+        code_hash(tmp_path / "jobs")
