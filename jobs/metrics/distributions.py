@@ -27,6 +27,7 @@ NORMAL = "normal 95% over ratings, standard error s/sqrt(n)"
 # Arrow cannot group by lists: answers are joined by the ASCII unit separator, which no answer may contain.
 _SEPARATOR = "\x1f"
 
+SHARE = "share"  # the metric of the share of one answer
 _DEFINITIONS = {
     "share": "Ok ratings that chose this answer / ok ratings; interval of Wilson (1927), ratings taken as independent; "
     "n counts ratings.",
@@ -337,11 +338,11 @@ def metrics_of(distribution: Distribution) -> Iterator[Metric]:
     for share in distribution.answers:
         if share.share is None:
             reason = distribution.reason or _none_ok(distribution.asked)
-            metric = undefined("share", _DEFINITIONS["share"], reason, n=distribution.ok,
+            metric = undefined(SHARE, _DEFINITIONS[SHARE], reason, n=distribution.ok,
             coverage=distribution.coverage,
                              status=Status.MISSING_INPUT)  # fmt: skip
         else:
-            metric = estimated("share", _DEFINITIONS["share"], share.share, distribution.ok,
+            metric = estimated(SHARE, _DEFINITIONS[SHARE], share.share, distribution.ok,
             coverage=distribution.coverage,
                              interval=proportion(share.count, distribution.ok))  # fmt: skip
         yield metric.at(**dims, answer=share.answer)

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from actors.status import Status
 from jobs.metrics.confusion import GOLD, Confusion
+from jobs.metrics.kinds import Topic, kind_of
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.anchors import anchor
@@ -26,7 +27,7 @@ from jobs.page.card_orders import (
     disagreement,
     score_ranges,
 )
-from jobs.page.metric_families import COUNTED, FAMILIES, each_once
+from jobs.page.metric_families import COUNTED, each_once
 from jobs.page.metric_labels import IN_HEADING
 from jobs.page.model import GalleryPicture, PictureRating, Wording
 
@@ -35,8 +36,6 @@ QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
 HUMAN = "human"  # method of people's ratings
 MAX_MATRICES = 12  # matrices in a figure
 MAX_OF_RATER = 12  # cards of one rater and question
-SCENE_GRAPHS = frozenset(name for family in FAMILIES if family.title == "Scene graphs" for name in family.metrics)
-NOT_OF_ANSWERS = frozenset(name for family in FAMILIES if family.title in COUNTED for name in family.metrics)
 TARGET = "target"  # attribute of subgroups that is a column of ratings
 
 
@@ -102,8 +101,9 @@ def cards_of(metric: Metric) -> str:
     if metric.name in ("majority_share", "annotation_quality"):
         answer = dims.get("answer") or dims.get("annotation", "")
         return answer_anchor((dims.get("rubric", ""), dims.get("question", "")), answer)
-    of_answers = dims.get("question") or metric.name in SCENE_GRAPHS
-    if metric.name in NOT_OF_ANSWERS or "attribute" in dims or not of_answers:
+    topics = kind_of(metric).topics
+    of_answers = dims.get("question") or Topic.SCENE_GRAPHS in topics
+    if any(topic in COUNTED for topic in topics) or "attribute" in dims or not of_answers:
         return ""
     rater = dims.get("rater") or dims.get("group")
     return rater_anchor(dims, rater) if rater else ""

@@ -6,11 +6,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from actors.quantities import quantity
+from jobs.metrics.kinds import Topic, kind_of
 from jobs.metrics.metric import Metric
 from jobs.page.anchors import anchor
 from jobs.page.card_links import cards_of
-from jobs.page.metric_families import FAMILIES, SHARE_METRICS, MetricBlock, belongs
-from jobs.page.metric_labels import IN_HEADING, IN_NAME, label, rater_words, word
+from jobs.page.metric_families import FAMILIES, MetricBlock, belongs
+from jobs.page.metric_labels import IN_HEADING, label, rater_words, word
 from jobs.page.model import PageFigure, Wording
 from jobs.page.short_names import LONGEST, short_names, shortened, unique
 from jobs.plots.figures import plot
@@ -24,8 +25,8 @@ MAX_SERIES = 3  # colours of a plot, in one line of its legend
 LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
 # Families whose plots are unfolded at first; only these are printed.
 OPEN = frozenset({
-    "Agreement among raters", "Scores", "Scores by subgroup", "Changes between conditions", "Models and people",
-    "Against gold", "Marked spans", "Comparisons: competitors", "CrowdTruth", "Scene graphs",
+    Topic.AGREEMENT, Topic.SCORES, Topic.SCORES_BY_SUBGROUP, Topic.CHANGES, Topic.WITH_PEOPLE, Topic.GOLD,
+    Topic.SPANS, Topic.COMPETITORS, Topic.CROWDTRUTH, Topic.SCENE_GRAPHS,
 })  # fmt: skip
 ROWS = ("part", "answer", "category", "status")  # dims whose values become rows of a plot; the first one counts
 RATERS = ("group", "rater", "rater_a", "rater_b")
@@ -35,7 +36,6 @@ MEASURES = (
     "convention", "first", "second", "field", "status", "answer", "category", "k", "bins", "attribute", "inverted",
 )  # fmt: skip
 WITHOUT_NAME = ("Krippendorff’s α", "α")  # replacement in labels that are too long
-TWO_RATERS = "Agreement of two raters"  # a heat map shows it if there are more than two raters
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def family_figures(
     for family in FAMILIES:
         chosen = _one_level([m for m in metrics if belongs(family, m) and m.low is not None and m.value is not None])
         points = [_point(metric, names, wording) for metric in chosen]
-        if len(points) < 2 or (family.title == TWO_RATERS and len({p.rater_label for p in points}) > 2):
+        if len(points) < 2 or (family.title == Topic.TWO_RATERS and len({p.rater_label for p in points}) > 2):
             continue
         drawn = _joined(_plots(points, places))
         plots = [plot for plot in drawn if any(estimate.value for estimate in plot[1].estimates)]
@@ -134,7 +134,7 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
     by = f" by {dims['attribute']}" if dims.get("attribute") else ""
     about = [f"{dims[name]}" for name in IN_HEADING[2:] if dims.get(name)]
     short = replace(metric, dims={**dims, **{name: names[dims[name]] for name in RATERS if name in dims}})
-    others = (*RATERS, *MEASURES, *IN_HEADING, *ROWS, *IN_NAME.get(metric.name, ()))
+    others = (*RATERS, *MEASURES, *IN_HEADING, *ROWS, *kind_of(metric).details)
     rest = [word(name, metric) for name in sorted(dims) if name not in others]
     return _Point(
         metric,
@@ -187,7 +187,7 @@ def _plot(
         for p in points
         if (label := getattr(p, rows) or "all") in shown
     ]
-    percent = points[0].metric.name in SHARE_METRICS
+    percent = kind_of(points[0].metric).unit.percent
     links = {
         shown[label]: (name, f"Cards: {label}")
         for p in points

@@ -1,27 +1,35 @@
 """Tables of metrics for the page: one table per family of metrics, one cell per metric."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from jobs.metrics.kinds import MetricKind, Topic, kind_of, of_topic
 from jobs.metrics.majority import NO_MAJORITY
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.anchors import anchor
-from jobs.page.metric_labels import IN_HEADING, label, name_of
+from jobs.page.metric_labels import IN_HEADING, label
 
+ONE_RATER = "one rater"  # reason of an agreement that needs two
 MAX_OPEN = 12  # rows of a table that is not folded
 MAX_ROWS = 60  # of a table on the page; all rows are in the table `metrics`
 
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """Metrics that share a table: their names, and the dims (or 'metric') whose values become the columns."""
+    """The table of a family of metrics: the dims (or 'metric') whose values become the columns."""
 
-    title: str
-    metrics: tuple[str, ...]
+    title: Topic
     columns: tuple[str, ...]
     needs: str = ""  # only metrics with this dim
     without: str = ""  # only metrics without it; the dim `versions` is only in families that need it
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of its metrics."""
+        return of_topic(self.title)
 
 
 @dataclass(frozen=True)
@@ -101,125 +109,48 @@ class MetricBlock:
         return sum(len(table.rows) * len(table.columns) for table in self.tables)
 
 
-CHANGES = (
-    "score_change",
-    "share_at_least_change",
-    "f1_change",
-    "accuracy_change",
-    "pearson_with_people_change",
-    "pearson_by_image_change",
-)
-_SHARES = ("share_lowest", "share_at_least", "group_mean_score")
-_WITH_PEOPLE = (
-    "pearson_with_people",
-    "spearman_with_people",
-    "kendall_with_people",
-    "pearson_by_image",
-    "pearson_by_target",
-    "pearson_by_concept_and_target",
-    "pearson_concept_average",
-    "pearson_global_average",
-    "preference_agreement",
-    "mean_deviation",
-)
-_ONE_BY_ONE = (
-    "rater_correlation_mean",
-    "rater_correlation_max",
-    "rater_correlation_min",
-    "rater_correlation_median",
-    "rater_correlation_sd",
-    "correlation_with_average",
-)
-_AGREEMENT = (
-    "percent_agreement",
-    "percent_agreement_within",
-    "alpha",
-    "icc1",
-    "icc2",
-    "icc2k",
-    "pairwise_pearson",
-    "pairwise_spearman",
-)
-DESCRIPTIONS = tuple(
-    f"description_{score}"
-    for score in ("mistakes", "mistake_share", "omissions", "omission_share", "precision", "coverage")
-)
 FAMILIES = (
-    MetricFamily("Ratings", ("ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
-           "ratings_per_person", "ratings_per_person_sd"), ("metric",)),
-    MetricFamily("Comparisons", ("position_bias", "first_position_share", "pair_agreement"), ("metric", "by")),
-    MetricFamily("Comparisons: competitors", ("win_rate", "bradley_terry"), ("metric", "rater")),
-    MetricFamily("Ratings without an answer", ("status_share",), ("group",)),
-    MetricFamily("People", ("people_total", "items_per_person", "items_per_person_sd", "reported_share"),
-           ("metric", "of")),
-    MetricFamily("Agreement among raters", _AGREEMENT, ("group",), without="attribute"),
-    MetricFamily("Agreement by subgroup", _AGREEMENT, ("group",), needs="attribute"),
-    MetricFamily("One rater asked in several ways", (*_AGREEMENT, "kappa", *_SHARES), ("rater",), needs="versions"),
-    MetricFamily("Agreement of two raters", ("kappa",), ("weights",)),
-    MetricFamily("Each rater and the other raters", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
-    MetricFamily("Answers by majority", ("majority_share",), ("group",), without="attribute"),
-    MetricFamily("Answers by majority, by subgroup", ("majority_share",), ("group",), needs="attribute"),
-    MetricFamily("Scores", _SHARES, ("metric", "threshold", "rule"), without="attribute"),
-    MetricFamily("Scores by subgroup", ("group_mean_score", "share_at_least", "average_of_shares"), ("metric", "group"),
-           needs="attribute"),
-    MetricFamily("Comparison of subgroups", ("part_mean", "part_sd", "mean_difference", "welch_p", "share_difference"),
-           ("metric", "part", "threshold")),
-    MetricFamily("Changes between conditions", CHANGES, ("first", "second")),
-    MetricFamily("Biases of judges", ("self_preference", "length_bias", "length_slope"), ("metric", "kind")),
-    MetricFamily("Models and people", _WITH_PEOPLE, ("rater",)),
-    MetricFamily("Models and single raters of a target",
-           _ONE_BY_ONE, ("metric",)),
-    MetricFamily("Model’s score minus a person’s", ("deviation_share",), ("rater",)),
-    MetricFamily("Against gold", ("accuracy", "precision", "recall", "f1"), ("group", "positive")),
-    MetricFamily("Rated items without gold", ("without_gold",), ("metric",)),
-    MetricFamily("CrowdTruth", ("unit_quality_mean", "unit_quality_zero", "worker_quality_mean", "annotation_quality",
-                          "crowdtruth_rounds"), ("bins",)),
-    MetricFamily("CrowdTruth: workers",
-                 ("worker_quality", "worker_worker_agreement", "worker_unit_agreement"), ("metric",)),
-    MetricFamily("Search terms", ("entities", "distinct_terms"), ("metric",)),
-    MetricFamily("Refusals", ("refusal_rate",), ("kind",)),
-    MetricFamily("Items that people wrote about", ("remark_share",), ("field",)),
-    MetricFamily("Texts with marked spans by status", ("span_status_share",), ("kind", "status")),
-    MetricFamily("Marked spans",
-                 ("span_precision", "span_recall", "span_f1", "span_auc", "span_agreement", "span_alpha"), ("unit",)),
-    MetricFamily("Descriptions: mistakes and omissions", DESCRIPTIONS, ("metric",), without="category"),
-    MetricFamily("Descriptions: kinds of mistakes", ("description_mistakes",), ("category",), needs="category"),
-    MetricFamily("Scores of descriptions and people", ("description_pearson", "description_spearman"),
-                 ("metric", "score")),
-    MetricFamily("Scene graphs", ("dsg_score", "dsg_spearman", "dsg_kendall", "dsg_invalid", "dsg_unclear"),
-           ("reading", "convention")),
-)  # fmt: skip
-SHARE_METRICS = frozenset({
-    "percent_agreement", "percent_agreement_within", "agreement_with_majority", "agreement_with_mean",
-    "majority_share", "status_share", "reported_share", "answer_share",
-    "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
-    "span_status_share",
-    "accuracy", "without_gold",
-    "unit_quality_zero", "position_bias", "first_position_share", "pair_agreement", "win_rate",
-    "share_difference", "refusal_rate", "share_at_least_change", "accuracy_change",
-    "remark_share",
-})  # fmt: skip
-COUNTS = frozenset({
-    "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
-    "crowdtruth_rounds", "dsg_invalid", "dsg_unclear", "people_total",
-    "entities", "distinct_terms",
-})  # fmt: skip
-MEANS_OF_COUNTS = frozenset({"items_per_person", "items_per_person_sd", "ratings_per_person", "ratings_per_person_sd"})
-WITHOUT_INTERVAL = COUNTS | {
-    "welch_p",
-    "without_gold",
-    "part_mean",
-    "part_sd",
-    "ratings_per_person",
-    "ratings_per_person_sd",
-}  # by definition, so no remark is needed
+    MetricFamily(Topic.RATINGS, ("metric",)),
+    MetricFamily(Topic.COMPARISONS, ("metric", "by")),
+    MetricFamily(Topic.COMPETITORS, ("metric", "rater")),
+    MetricFamily(Topic.STATUSES, ("group",)),
+    MetricFamily(Topic.PEOPLE, ("metric", "of")),
+    MetricFamily(Topic.AGREEMENT, ("group",), without="attribute"),
+    MetricFamily(Topic.AGREEMENT_BY_SUBGROUP, ("group",), needs="attribute"),
+    MetricFamily(Topic.VERSIONS, ("rater",), needs="versions"),
+    MetricFamily(Topic.TWO_RATERS, ("weights",)),
+    MetricFamily(Topic.OTHERS, ("metric",)),
+    MetricFamily(Topic.MAJORITIES, ("group",), without="attribute"),
+    MetricFamily(Topic.MAJORITIES_BY_SUBGROUP, ("group",), needs="attribute"),
+    MetricFamily(Topic.ANSWERS_BY_SUBGROUP, ("group",)),
+    MetricFamily(Topic.SCORES, ("metric", "threshold", "rule"), without="attribute"),
+    MetricFamily(Topic.SCORES_BY_SUBGROUP, ("metric", "group"), needs="attribute"),
+    MetricFamily(Topic.SUBGROUPS, ("metric", "part", "threshold")),
+    MetricFamily(Topic.CHANGES, ("first", "second")),
+    MetricFamily(Topic.BIASES, ("metric", "kind")),
+    MetricFamily(Topic.WITH_PEOPLE, ("rater",)),
+    MetricFamily(Topic.SINGLE_RATERS, ("metric",)),
+    MetricFamily(Topic.DEVIATIONS, ("rater",)),
+    MetricFamily(Topic.GOLD, ("group", "positive")),
+    MetricFamily(Topic.WITHOUT_GOLD, ("metric",)),
+    MetricFamily(Topic.CROWDTRUTH, ("bins",)),
+    MetricFamily(Topic.WORKERS, ("metric",)),
+    MetricFamily(Topic.TERMS, ("metric",)),
+    MetricFamily(Topic.REFUSALS, ("kind",)),
+    MetricFamily(Topic.REMARKS, ("field",)),
+    MetricFamily(Topic.SPAN_STATUSES, ("kind", "status")),
+    MetricFamily(Topic.SPANS, ("unit",)),
+    MetricFamily(Topic.DESCRIPTIONS, ("metric",), without="category"),
+    MetricFamily(Topic.MISTAKES, ("category",), needs="category"),
+    MetricFamily(Topic.DESCRIPTION_SCORES, ("metric", "score")),
+    MetricFamily(Topic.SCENE_GRAPHS, ("reading", "convention")),
+)
 # Families that repeat numbers of a single rater's distributions.
-SHOWN_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer", "Answers by majority"})
+SHOWN_BY_DISTRIBUTIONS = frozenset({Topic.RATINGS, Topic.STATUSES, Topic.MAJORITIES})
 OF_SPANS = frozenset({
-    "Texts with marked spans by status", "Marked spans", "Descriptions: mistakes and omissions",
-    "Descriptions: kinds of mistakes", "Scores of descriptions and people",
+    Topic.SPAN_STATUSES, Topic.SPANS, Topic.DESCRIPTIONS, Topic.MISTAKES, Topic.DESCRIPTION_SCORES,
 })  # fmt: skip
-COUNTED = ("People", "Ratings", "Ratings without an answer")  # often the same for every question
+COUNTED = (Topic.PEOPLE, Topic.RATINGS, Topic.STATUSES)  # often the same for every question
 
 
 def blocks(
@@ -349,7 +280,7 @@ def _table(family: MetricFamily, metrics: Iterable[Metric], name: str) -> Metric
     shown = [(row, tuple(cells[row].get(column) for column in columns)) for row in names[:MAX_ROWS]]
     explained = [f for _, line in shown for f in line if f and f.reason]
     notes = dict.fromkeys(str(f.reason) for f in explained if f.value is None)
-    remarks = _remarks(f for f in explained if f.value is not None and f.name not in WITHOUT_INTERVAL)
+    remarks = _remarks(f for f in explained if f.value is not None and kind_of(f).interval)
     return MetricTable(
         name, family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks,
         metric_columns="metric" in family.columns,
@@ -365,7 +296,7 @@ def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
     for metric in metrics:
         for part in str(metric.reason).split("; "):
             if not part.startswith("fewer than "):
-                names_of.setdefault(part, {})[name_of(metric)] = None
+                names_of.setdefault(part, {})[kind_of(metric).label] = None
     return tuple(f"{'; '.join(names)} — {reason}" for reason, names in names_of.items())
 
 
@@ -373,13 +304,23 @@ def belongs(family: MetricFamily, metric: Metric) -> bool:
     """Return whether the page shows a metric in the table of a family."""
     if metric.name not in family.metrics:
         return False
-    if metric.reason == "one rater":  # shown only in the table `metrics`: on the page there would be nothing but dashes
+    if metric.reason == ONE_RATER:  # shown only in the table `metrics`: on the page there would be nothing but dashes
         return False
     if family.needs and family.needs not in metric.dims:
         return False
     if "versions" in metric.dims and family.needs != "versions":
         return False
     return not (family.without and family.without in metric.dims)
+
+
+def not_shown(metrics: Iterable[Metric]) -> list[tuple[str, int, str]]:
+    """Return name, number and reason of the metrics that no table of the page shows."""
+    counts = Counter(
+        (metric.name, ONE_RATER if metric.reason == ONE_RATER else kind_of(metric).place)
+        for metric in metrics
+        if not any(belongs(family, metric) for family in FAMILIES)
+    )
+    return [(name, count, reason) for (name, reason), count in counts.items()]
 
 
 def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
@@ -390,12 +331,18 @@ def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
     return label(metric, family.columns) or "value", label(metric, rest) or "all"
 
 
-def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
-    """Return the definitions of the metrics on the page, by name."""
-    definition_of: dict[str, str] = {}
+def definitions(tables: Iterable[MetricTable]) -> list[tuple[str, str]]:
+    """Return the words for the metrics on the page with their definitions, each definition once.
+
+    Two metrics with the same words have the titles of their tables next to them.
+    """
+    kinds: dict[str, tuple[MetricKind, str]] = {}
     for table in tables:
-        for _, line in table.rows:
-            for metric in line:
-                if metric:
-                    definition_of.setdefault(name_of(metric), metric.definition)
-    return definition_of
+        for metric in (metric for _, line in table.rows for metric in line if metric):
+            kinds.setdefault(metric.definition, (kind_of(metric), table.title))
+    names = {(kind.label, kind.name) for kind, _ in kinds.values()}
+    used = Counter(label for label, _ in names)
+    return [
+        (f"{kind.label} ({title})" if used[kind.label] > 1 else kind.label, text)
+        for text, (kind, title) in kinds.items()
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 import numpy as np
 
 from jobs.metrics.confusion import Confusion
+from jobs.metrics.kinds import Topic
 from jobs.metrics.observations import Observations
 from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
 from jobs.page.anchors import anchor
@@ -21,7 +22,7 @@ from jobs.plots.panels import Fit, Scatter
 
 Words = Mapping[tuple[str, str], Wording]
 MAX_SCATTERS = 12  # scatter plots in a figure
-TABLES = {"people": ("Models and people",), "gold": ("Against gold",)}  # families with the numbers of the matrices
+TABLES = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # families with the numbers of the matrices
 
 
 def observed_figures(
@@ -78,7 +79,7 @@ def _confusion_figure(
             plot(panel, title=f"{title}: {name}", description=f"Confusion matrix of {name}.", heading=name)
             for name, panel in panels
         ],
-        numbers=[link for family in TABLES[reference] for link in tables_of(blocks, wording, family)],
+        numbers=tables_of(blocks, wording, TABLES[reference]),
         notes=notes,
     )
 
@@ -127,7 +128,7 @@ def _scatter_figure(
     notes = [f"{MAX_SCATTERS} of {len(plots):,} plots."] if len(plots) > MAX_SCATTERS else []
     if any(len(pairs.x) < pairs.n for _, pairs in plots[:MAX_SCATTERS]):
         notes.append("Not all points are drawn; the lines are fitted to all.")
-    family = {LENGTH: "Biases of judges", WITH_PEOPLE: "Models and people"}[kind]
+    family = {LENGTH: Topic.BIASES, WITH_PEOPLE: Topic.WITH_PEOPLE}[kind]
     return PageFigure(
         name=anchor("figure", kind),
         title=titles[kind],

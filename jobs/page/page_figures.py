@@ -4,10 +4,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 
+from jobs.metrics.kinds import Topic
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.page.anchors import anchor
-from jobs.page.family_figures import TWO_RATERS, family_figures
+from jobs.page.family_figures import family_figures
 from jobs.page.metric_families import FAMILIES, blocks, each_once, is_shown_by_distributions
 from jobs.page.model import FunnelStep, PageFigure, Wording
 from jobs.page.observed_figures import observed_figures
@@ -86,4 +87,4 @@ def figure_of(figures: Sequence[PageFigure]) -> dict[str, str]:
     """Return the anchor of the plot of each family's numbers, by the family's title."""
     names = {figure.title: figure.name for figure in figures}
     plotted = {family.title: names[family.title] for family in FAMILIES if family.title in names}
-    return {**plotted, **({TWO_RATERS: names[EACH_TWO]} if EACH_TWO in names else {})}
+    return {**plotted, **({Topic.TWO_RATERS: names[EACH_TWO]} if EACH_TWO in names else {})}

@@ -4,12 +4,13 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from actors.quantities import quantity
+from jobs.metrics.kinds import Topic
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.anchors import anchor
 from jobs.page.card_links import pair_anchor
-from jobs.page.family_figures import TWO_RATERS, question_title
+from jobs.page.family_figures import question_title
 from jobs.page.metric_families import MetricBlock
 from jobs.page.model import PageFigure, Wording
 from jobs.page.short_names import short_names, shortened
@@ -90,7 +91,7 @@ def agreement_map(
             )
             for title, pairs in maps[: MAX_MAPS + 1]
         ],
-        numbers=tables_of(blocks, wording, TWO_RATERS),
+        numbers=tables_of(blocks, wording, Topic.TWO_RATERS),
         notes=notes,
     )
 
@@ -136,18 +137,18 @@ def score_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording:
                 description=f"Heat map of mean scores: {len(shown)} raters and groups by {len(columns)} questions.",
             )
         ],
-        numbers=tables_of(blocks, wording, "Scores"),
+        numbers=tables_of(blocks, wording, Topic.SCORES),
         notes=notes,
     )
 
 
-def tables_of(blocks: Sequence[MetricBlock], wording: Words, family: str) -> list[tuple[str, str]]:
-    """Return (question, anchor) of the tables of a family."""
+def tables_of(blocks: Sequence[MetricBlock], wording: Words, topic: Topic) -> list[tuple[str, str]]:
+    """Return (question, anchor) of the tables of a topic."""
     return [
         (", ".join(filter(None, (question_title((b.rubric, b.question), wording) or "all", b.about))), table.name)
         for b in blocks
         for table in b.tables
-        if table.title == family
+        if table.title == topic
     ]
 
 

@@ -14,11 +14,12 @@ from actors.quantities import quantity
 from jobs.html.formats import link, number, percent, writable
 from jobs.html.style import STYLE
 from jobs.html.thumbnails import Thumbnail
-from jobs.metrics.distributions import Distribution, Share
+from jobs.metrics.distributions import SHARE, Distribution, Share
+from jobs.metrics.kinds import Quantity, kind_of
 from jobs.metrics.metric import Metric
 from jobs.page.card_links import cards_of
 from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, card_orders, question_anchor
-from jobs.page.metric_families import COUNTS, MEANS_OF_COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
+from jobs.page.metric_families import MetricBlock, blocks, definitions, not_shown
 from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, label_of, letters_of
 from jobs.page.number_links import number_links
 from jobs.page.page_figures import figure_of
@@ -132,12 +133,14 @@ def render(page: Page) -> str:
         hues=rater_hues(letters),
         rater_names=short_names(letters),
         single=single,
-        counts=COUNTS,
+        is_count=lambda metric: kind_of(metric).unit == Quantity.COUNT,
         sections=_sections(page, rubrics, metric_blocks),
         rubrics=rubrics,
         blocks=metric_blocks,
         blocks_left_out=left_out,
         definitions=definitions(table for block in metric_blocks for table in block.tables),
+        not_shown=not_shown(page.metrics),
+        share_name=SHARE,
         kept=kept(page.steps),
         totals=_totals(page),
         orders=card_orders(page.pictures, page.wording),
@@ -212,11 +215,12 @@ def value_text(metric: Metric) -> str:
     undefined."""
     if metric.value is None:
         return "—"
-    if metric.name in COUNTS:
+    unit = kind_of(metric).unit
+    if unit == Quantity.COUNT:
         return number(metric.value)
-    if metric.name in SHARE_METRICS:
+    if unit.percent:
         return percent(metric.value).replace("-", "−")
-    if metric.name == "welch_p":
+    if unit == Quantity.P_VALUE:
         return "<0.0001" if metric.value < 0.0001 else f"{metric.value:.4f}"
     return number(metric.value, _decimals(metric))
 
@@ -225,13 +229,13 @@ def interval_text(metric: Metric) -> str:
     """Return the metric's interval in the same units as `value_text`; empty if there is none."""
     if metric.low is None or metric.high is None:
         return ""
-    scale, decimals = (100, 1) if metric.name in SHARE_METRICS else (1, _decimals(metric))
+    scale, decimals = (100, 1) if kind_of(metric).unit.percent else (1, _decimals(metric))
     return f"{number(metric.low * scale, decimals)} to {number(metric.high * scale, decimals)}"
 
 
 def _decimals(metric: Metric) -> int:
     """Return the decimals of a number: at most one for a mean of counts, none if it and its interval are integers."""
-    if metric.name not in MEANS_OF_COUNTS:
+    if kind_of(metric).unit != Quantity.MEAN_OF_COUNTS:
         return 3
     return int(any(value is not None and value % 1 for value in (metric.value, metric.low, metric.high)))
 

@@ -7,6 +7,7 @@ people's, and `docent_measures` all ways to score a description with people's sc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from jobs.metrics.kinds import KIND_OF, Topic, of_topic
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import PEOPLE
 from jobs.papers.model import PaperCell, PaperFigure, PaperPart, PaperRow, PaperTable, Unit
@@ -17,12 +18,8 @@ from jobs.plots.panels import Estimate, Intervals
 CITATION = "after the DOCENT guidelines"
 KINDS = {"mistake": "Mistakes", "omission": "Omissions"}
 SCORES: Mapping[str, tuple[str, Unit]] = {  # metric -> header and unit
-    "description_mistakes": ("Mistakes", "number"),
-    "description_mistake_share": ("Mistakes, share of tokens", "percent"),
-    "description_precision": ("Precision", "percent"),
-    "description_omissions": ("Omissions", "number"),
-    "description_omission_share": ("Omissions, share of tokens", "percent"),
-    "description_coverage": ("Coverage", "percent"),
+    name: (KIND_OF[name].label.capitalize(), "percent" if KIND_OF[name].unit.percent else "number")
+    for name in of_topic(Topic.DESCRIPTIONS)
 }
 COMPARED = {"precision": "Precision", "coverage": "Coverage", "quality": "Quality"}
 AGREEMENT = {"precision": "Precision", "recall": "Recall", "f1": "F1"}

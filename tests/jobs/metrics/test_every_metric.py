@@ -5,6 +5,7 @@ write metrics of their own; each row of their tables is looked at, and each metr
 """
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import jobs.metrics
+from jobs.metrics.kinds import KIND_OF, KINDS
+from jobs.page.metric_families import FAMILIES
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file
@@ -24,10 +27,11 @@ PEOPLE = {f"p{n}": COUNTRIES[n % 4] for n in range(12)}
 OF_RANKINGS = {"mrr", "random_mrr"}
 # By jobs.tric_statistics and jobs.evaluate, which tests/jobs/test_tric_statistics.py and test_evaluate.py run.
 OF_COLUMNS = {"histogram_count", "right_answers"}
+OF_TERMS = {"entities", "distinct_terms"}  # by a report with terms, see test_entity_counts.py
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory):
+def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("every")
     ratings: list[dict[str, Any]] = []
     items: list[dict[str, Any]] = []
@@ -88,7 +92,12 @@ def rows(tmp_path_factory):
             "metrics.reference_condition=article",
             "metrics.weights.mine=[[0,1,1,1,1],[1,0,1,1,1],[1,1,0,1,1],[1,1,1,0,1],[1,1,1,1,0]]"]  # fmt: skip
     cli.execute("report", [*keys, *more, f"out={folder}/out"])
-    return pa.concat_tables(open_table(f"{folder}/out/metrics", "metrics").batches()).to_pylist()
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def rows(report):
+    return pa.concat_tables(open_table(f"{report}/metrics", "metrics").batches()).to_pylist()
 
 
 def test_each_says_what_it_rests_on(rows):
@@ -106,6 +115,26 @@ def test_each_says_what_it_rests_on(rows):
             assert row["low"] <= row["high"], row
         else:
             assert row["reason"], row
+
+
+def test_each_is_registered_and_on_the_page_or_listed_there_as_not_shown(report, rows):
+    html = (report / "index.html").read_text("utf-8")
+    defined = {unescape(text) for text in re.findall(r"<dd>(.*?)</dd>", html)}
+    listed = set(re.findall(r"<code>(\w+)</code> \([\d,]+", html.partition("Only in the table <code>metrics")[2]))
+    assert {row["metric"] for row in rows} <= KIND_OF.keys()
+    missing = {
+        row["metric"]
+        for row in rows
+        if row["definition"] not in defined and row["metric"] not in listed and not KIND_OF[row["metric"]].place
+    }
+    assert missing == set()
+    assert "answer_share" not in listed
+
+
+def test_no_kind_is_registered_that_nothing_computes(rows):
+    assert KIND_OF.keys() - {row["metric"] for row in rows} == OF_TERMS
+    assert all(bool(kind.topics) != bool(kind.place) for kind in KINDS)
+    assert {topic for kind in KINDS for topic in kind.topics} == {family.title for family in FAMILIES}
 
 
 def test_all_metrics_are_met(rows):

@@ -67,6 +67,7 @@ def test_a_metric_is_in_one_family_by_what_it_is_about():
         ("share_at_least", {"threshold": "4", **part}, "Scores by subgroup"),
         ("average_of_shares", part, "Scores by subgroup"),
         ("average_of_shares", {}, None),
+        ("answer_share", {"answer": "1", **part}, "Answers by subgroup"),
         ("description_mistakes", {}, "Descriptions: mistakes and omissions"),
         ("description_mistakes", {"category": "size"}, "Descriptions: kinds of mistakes"),
     ]

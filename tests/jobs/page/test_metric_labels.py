@@ -1,7 +1,8 @@
 """Labels of metrics: phrases of a metric's name and what it depends on."""
 
+from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric
-from jobs.page.metric_labels import label, name_of, rater_words
+from jobs.page.metric_labels import label, rater_words
 from jobs.page.model import letters_of
 from jobs.page.short_names import rater_hues, rater_letters
 from tests.cases import check_cases
@@ -14,8 +15,9 @@ EVERYTHING = (
 
 def test_a_label_is_a_phrase() -> None:
     cases = [
-        ("share_at_least", {"threshold": "4", "rule": "mean", "group": "people"}, "share ≥ 4, people"),
-        ("share_at_least", {"threshold": "4", "rule": "any"}, "share ≥ 4 from any rater"),
+        ("share_at_least", {"threshold": "4", "rule": "mean", "group": "people"}, "share with mean of people ≥ 4"),
+        ("share_at_least", {"threshold": "4", "rule": "mean", "group": "m"}, "share with mean ≥ 4, m"),
+        ("share_at_least", {"threshold": "4", "rule": "any"}, "share with any rating ≥ 4"),
         ("average_of_shares", {"threshold": "4", "raters": "3", "attribute": "region", "part": "Africa"},
          "share ≥ 4, average over 3 raters, region: Africa"),
         ("share_difference", {"threshold": "4"}, "share difference, ≥ 4"),
@@ -46,7 +48,7 @@ def test_only_the_dims_asked_for_are_named() -> None:
 def test_a_detail_of_the_name_is_named_alone_without_it() -> None:
     cases = [
         ("alpha", {"level": "ordinal"}, "ordinal"),
-        ("share_at_least", {"threshold": "4", "rule": "any"}, ""),
+        ("share_at_least", {"threshold": "4", "rule": "any"}, "≥ 4, any rating"),
         ("share_difference", {"threshold": "4"}, "≥ 4"),
         ("kappa", {"inverted": "yes", "bins": "3"}, "scale inverted, bins = 3"),
         ("kappa", {"part": "Africa", "first": "a"}, "Africa, a"),
@@ -78,7 +80,7 @@ def test_words_for_raters() -> None:
 
     check_cases(check, cases)
     other = Metric(name="rater_correlation_mean", definition="d", value=0.5, n=9, reason="r")
-    assert name_of(other) == "mean"
+    assert kind_of(other).label == "mean"
 
 
 def test_letters_and_colours_of_raters_follow_their_names() -> None:
