@@ -162,7 +162,8 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
     `krippendorff_alpha`.
 
     Args:
-        weights: None, "linear" or "quadratic" differences of the levels' positions, as in scikit-learn.
+        weights: None, "linear" or "quadratic" differences of the scores, or of the values' positions among all values.
+            Answers that nobody gave count as steps of the scale, as with all `labels` in scikit-learn.
 
     Undefined: one rater or more than two, no item rated by both, or both always gave the same single answer.
     """
@@ -180,7 +181,7 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
     size = len(levels) ** 2
     parts = np.array_split(shuffled(code[:, None])[:, 0], min(len(code), BLOCKS))
     cells = np.stack([np.bincount(part, minlength=size) for part in parts]).astype(np.float64)
-    distance = np.abs(np.subtract.outer(np.arange(len(levels)), np.arange(len(levels)))).astype(np.float64)
+    distance = np.abs(np.subtract.outer(levels, levels)).astype(np.float64)
     cost = {None: (distance > 0).astype(np.float64), "linear": distance, "quadratic": distance**2}[weights]
 
     def kappa(summed: Floats) -> Floats:
@@ -220,20 +221,27 @@ def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str
     ]
 
 
-def kappas_across(answers: RatingTable, groups: Sequence[Sequence[str]]) -> list[Metric]:
-    """Return Cohen's kappa of raters of different groups, such as a person and a model, with dims `rater_a`, `rater_b`.
+def kappas_across(
+    answers: RatingTable, kinds: Sequence[Sequence[str]], *, within: Sequence[Sequence[str]]
+) -> list[Metric]:
+    """Return Cohen's kappa of raters of different kinds, such as a person and a model, with dims `rater_a`, `rater_b`.
 
-    Together with `pairwise_kappas` they make a matrix of all raters. Pairs within a group are included if the group has
-    more than `MAX_PAIRS` pairs. If there are more than `MAX_COMPARED` raters, the one with the most answers is taken
-    from each group in turn. Pairs that rated no item in common are left out, and so are continuous scores.
+    Together with the `pairwise_kappas` of each group they make a matrix of all raters. Pairs of a group are included if
+    the group has more than `MAX_PAIRS` pairs. If there are more than `MAX_COMPARED` raters, the one with the most
+    answers is taken from each kind in turn. Pairs that rated no item in common are left out, and so are continuous
+    scores.
+
+    Args:
+        kinds: the raters of each kind.
+        within: the groups whose pairs `pairwise_kappas` compares; a rater may be in none of them.
     """
     if answers.scored and len(answers.levels()) > MAX_LEVELS_OF_A_SCALE:
         return []
     number = dict(zip(answers.raters, np.bincount(answers.rater, minlength=len(answers.raters)).tolist(), strict=True))
-    ranked = [sorted(group, key=lambda name: (-number[name], name)) for group in groups]
+    ranked = [sorted(raters, key=lambda name: (-number[name], name)) for raters in kinds]
     in_turn = dict.fromkeys(name for turn in zip_longest(*ranked) for name in turn if name is not None)
     chosen = sorted(islice(in_turn, MAX_COMPARED))
-    compared_groups = [set(group) for group in groups if len(group) * (len(group) - 1) // 2 <= MAX_PAIRS]
+    compared_groups = [set(group) for group in within if len(group) * (len(group) - 1) // 2 <= MAX_PAIRS]
     compared = answers.of_raters(chosen)
     weights, by = ("quadratic", "score") if answers.scored else (None, "value")
     kappas = (
@@ -245,15 +253,21 @@ def kappas_across(answers: RatingTable, groups: Sequence[Sequence[str]]) -> list
 
 
 def agreement(
-    answers: RatingTable, *, tolerance: float = 1, weights: Mapping[str, ArrayLike] | None = None, pairs: bool = True
+    answers: RatingTable,
+    *,
+    tolerance: float = 1,
+    weights: Mapping[str, ArrayLike] | None = None,
+    scale: tuple[float, float] | None = None,
+    pairs: bool = True,
 ) -> list[Metric]:
     """Return percent agreement, alpha and kappa, with all kinds of differences for scores and nominal ones for
     categories.
 
     Args:
         tolerance: of `percent_agreement_within`, in points of the scale.
-        weights: name -> matrix of disagreement between the scores' levels. Each matrix adds an alpha, which is
-            undefined if the size of the matrix differs from the number of levels that occur.
+        weights: name -> matrix of disagreement between the points of the scale. Each matrix adds an alpha.
+        scale: lowest and highest score, between which the rows of a matrix are equal steps; None: unknown. A matrix
+            is then of the scores that occur. The alpha is undefined if the scores do not fit the matrix.
         pairs: whether to add the kappa of each pair of raters.
     """
     if not answers.scored:
@@ -278,13 +292,29 @@ def agreement(
     metrics = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
     metrics += [krippendorff_alpha(answers, level) for level in LEVELS]
     for name, matrix in (weights or {}).items():
-        if np.shape(matrix) == (levels, levels):
-            metrics.append(krippendorff_alpha(answers, matrix, name=name))
+        of_levels = _of_levels(np.asarray(matrix, np.float64), answers.levels(), scale)
+        if not isinstance(of_levels, str):
+            metrics.append(krippendorff_alpha(answers, of_levels, name=name))
         else:
-            reason = f"the matrix has {len(np.asarray(matrix))} levels, but {levels} different scores occur"
             definition, n = _ALPHA.format(level=name), _rated_twice(answers.with_scores())
-            metrics.append(undefined("alpha", definition, reason, n=n, coverage=answers.coverage, dims={"level": name}))
+            at = {"level": name}
+            metrics.append(undefined("alpha", definition, of_levels, n=n, coverage=answers.coverage, dims=at))
     return metrics + (pairwise_kappas(answers, weights="quadratic", by="score") if pairs else [])
+
+
+def _of_levels(weights: Floats, levels: Floats, scale: tuple[float, float] | None) -> Floats | str:
+    """Return the rows and columns of a matrix of disagreement that belong to the scores `levels`, or why none do."""
+    size = len(weights)
+    if scale is None:
+        if size == len(levels):
+            return weights
+        return f"the matrix has {size} levels, but {len(levels)} different scores occur, and the scale is not known"
+    near = np.isclose(levels[:, None], np.linspace(*scale, size)[None, :])
+    if not near.any(1).all():
+        steps = f"from {scale[0]:g} to {scale[1]:g} in equal steps"
+        return f"the matrix has {size} levels, {steps}: none is {levels[~near.any(1)][0]:g}"
+    place = near.argmax(1)
+    return weights[np.ix_(place, place)]
 
 
 MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; a scale with more levels is treated as continuous

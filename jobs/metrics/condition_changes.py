@@ -314,7 +314,7 @@ def _correct(answers: RatingTable, right: Sequence[frozenset[str] | None], group
     counts, _ = answers.of_raters(group.raters).counts(by="value")
     return np.array([
         float(answers.values[code] in of_item) if code >= 0 and of_item is not None else np.nan
-        for of_item, code in zip(right, majority(counts), strict=True)
+        for of_item, code in zip(right, majority(counts, at_least=group.at_least), strict=True)
     ])  # fmt: skip
 
 

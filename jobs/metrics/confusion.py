@@ -65,12 +65,17 @@ def confusions(question: RatedQuestion) -> Iterator[Confusion]:
 
 
 def _answers(question: RatedQuestion) -> tuple[tuple[str, ...], NDArray[np.float64] | None]:
-    """Return the names of the answers, and float64[answers] their scores; None for categories."""
+    """Return the names of the answers, and float64[answers] their scores; None for categories.
+
+    Scores that nobody gave are among them: the level next to a mean must not depend on what the others answered.
+    """
     answers = question.answers
     if not answers.scored:
         return answers.values, None
     scaled = answers.of_raters([name for name in answers.raters if name not in question.unscaled])
-    levels = scaled.levels()
+    levels, scale = scaled.levels(), question.context.scale
+    if scale and scale[1] - scale[0] < MAX_ANSWERS and not np.any(np.concatenate([levels, scale]) % 1):
+        levels = np.union1d(levels, np.arange(scale[0], scale[1] + 1))
     return tuple(f"{level:g}" for level in levels) if len(levels) <= MAX_ANSWERS else (), levels
 
 

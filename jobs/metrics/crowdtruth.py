@@ -232,8 +232,14 @@ class CrowdTruthTask:
     asked_of_worker: Ints
     asked_of_unit: Ints | None = None
 
-    def metrics(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Metric]:
+    def metrics(
+        self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None, at_least: int = 2
+    ) -> Iterator[Metric]:
         """Yield the measures of every unit, worker and annotation, and summaries of the task.
+
+        Args:
+            at_least: judgements that a unit needs to count in the share of units with quality 0: of two judgements,
+                both differ more often than all of three do.
 
         Undefined: no unit has two judgements, or the measures do not converge.
         """
@@ -268,6 +274,7 @@ class CrowdTruthTask:
             for k, label in enumerate(self.annotations)
         ]
         metrics += _summary(measures, source, share, n)
+        metrics.append(_zero(measures.unit[n_units >= at_least], at_least, len(self.units), source))
         for metric in metrics:
             yield metric.at(**(dims or {}))
 
@@ -337,15 +344,6 @@ def _summary(measures: CrowdTruth, source: str, coverage: float, n: int) -> Iter
         coverage=coverage,
         reason=_DEPENDENT,
     )
-    zero = int((measures.unit < ZERO).sum())
-    yield estimated(
-        "unit_quality_zero",
-        f"Share of units with quality 0: no two ratings are equal (Century, appendix N); n counts units. {source}",
-        zero / units,
-        units,
-        coverage=coverage,
-        interval=proportion(zero, units),
-    )
     yield Metric(
         name="worker_quality_mean",
         definition=f"Mean worker quality; n counts workers. {source}",
@@ -362,3 +360,19 @@ def _summary(measures: CrowdTruth, source: str, coverage: float, n: int) -> Iter
         coverage=coverage,
         reason="a count: no interval",
     )
+
+
+def _zero(quality: Floats, at_least: int, asked: int, source: str) -> Metric:
+    """Return the share of units with quality 0 among float64[units] qualities of units with enough judgements."""
+    needed, n = max(at_least, 2), len(quality)
+    definition = (
+        f"Share of units with quality 0, where no two ratings are equal, among units with at least {needed} ratings "
+        f"(Century, appendix N); n counts units. {source}"
+    )
+    coverage = n / asked if asked else None
+    if not n:
+        reason = f"no unit has {needed} ratings"
+        return undefined("unit_quality_zero", definition, reason, coverage=coverage, status="missing_input")
+    zero = int((quality < ZERO).sum())
+    interval = proportion(zero, n)
+    return estimated("unit_quality_zero", definition, zero / n, n, coverage=coverage, interval=interval)

@@ -8,22 +8,22 @@ from numpy.typing import NDArray
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import proportion
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, estimated, no_rated_item, undefined
 
 NONE, NO_MAJORITY = "none of the above", "(no majority)"
 NONE_WORDS = frozenset({"unsure", "none", "none of the above", "none (other)", "none of these", "other", "not sure"})
 _SHARE = (
-    "Items for which a majority of the group gave this answer / items with enough ratings of the group; a "
+    "Items for which a majority of the group gave this answer / items with at least {at_least} ratings of the group; a "
     f"majority is more than half of an item's ratings, {NO_MAJORITY} means that there is none, and unsure and none "
     f"count as {NONE!r} (Century, tables 1 and 8); n counts items, which the interval takes as independent."
 )
 _WITH_MAJORITY = (
     "Items on which the rater gave the majority's answer (more than half of all ratings, the rater's included) / items "
-    "with a majority that the rater rated (Century, figure 7); n counts items."
+    "with at least {at_least} ratings and a majority that the rater rated (Century, figure 7); n counts items."
 )
 _WITH_MEAN = (
     "Items on which the rater's score lies within half a point of the mean of all ratings, the rater's included / "
-    "items that the rater and at least one other rated (Century, appendix N); n counts items."
+    "items with at least {at_least} ratings that the rater rated (Century, appendix N); n counts items."
 )
 
 
@@ -44,16 +44,17 @@ def pooled_counts(answers: RatingTable) -> tuple[tuple[str, ...], NDArray[np.int
     return names, counts
 
 
-def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
+def majority(counts: NDArray[Any], *, at_least: int = 1) -> NDArray[np.int64]:
     """Return int64[items], the position of the answer that more than half of an item's ratings give; -1 without one.
 
     Args:
         counts: int64[items, answers].
+        at_least: ratings that an item needs.
     """
     total = counts.sum(1)
     first = counts.argmax(1) if counts.shape[1] else np.zeros(len(counts), np.int64)
     most = counts.max(1, initial=0)
-    return np.where((2 * most > total) & (total > 0), first, -1)
+    return np.where((2 * most > total) & (total >= max(at_least, 1)), first, -1)
 
 
 def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> Iterator[Metric]:
@@ -70,56 +71,66 @@ def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> I
     Undefined: no item has that many ratings.
     """
     names, counts = pooled_counts(answers)
-    enough = counts.sum(1) >= max(at_least, 1)
+    needed = max(at_least, 1)
+    definition = _SHARE.format(at_least=needed)
+    enough = counts.sum(1) >= needed
     n, coverage = int(enough.sum()), int(enough.sum()) / answers.items if answers.items else None
     if not n:
-        reason = f"no item has {at_least} ratings of {group}"
-        yield undefined("majority_share", _SHARE, reason, coverage=coverage, dims={"group": group, "answer": "all"})
+        reason = no_rated_item(group, at_least=needed)
+        dims = {"group": group, "answer": "all"}
+        yield undefined("majority_share", definition, reason, coverage=coverage, status="missing_input", dims=dims)
         return
     chosen = majority(counts[enough])
     for code, name in [*enumerate(names), (-1, NO_MAJORITY)]:
         count = int((chosen == code).sum())
         dims = {"group": group, "answer": name}
         yield estimated(
-            "majority_share", _SHARE, count / n, n, coverage=coverage, interval=proportion(count, n), dims=dims
+            "majority_share", definition, count / n, n, coverage=coverage, interval=proportion(count, n), dims=dims
         )
 
 
-def rater_unit_agreement(answers: RatingTable) -> Iterator[Metric]:
+def rater_unit_agreement(answers: RatingTable, *, at_least: int = 2) -> Iterator[Metric]:
     """Yield each rater's share of items with the majority's answer and, on a scale, with a score near the mean.
 
     Use it to find raters whose answers differ from the others' (Century, figure 7 and appendix N).
 
-    Undefined: no other rater rated the rater's items, or none of them has a majority.
+    Args:
+        at_least: ratings that an item needs, two or more.
+
+    Undefined: none of the rater's items has enough ratings, or none of these has a majority.
     """
+    needed = max(at_least, 2)  # of a single rating nothing can be said
     counts, _ = answers.counts(by="value")
-    chosen, rated = majority(counts), answers.per_item()
-    rows = (answers.value >= 0) & (rated[answers.item] > 1) & (chosen[answers.item] >= 0)
+    chosen = majority(counts, at_least=needed)
+    rows = (answers.value >= 0) & (chosen[answers.item] >= 0)
     same = answers.value == chosen[answers.item]
-    yield from _by_rater("agreement_with_majority", _WITH_MAJORITY, answers, rows, same)
+    definition = _WITH_MAJORITY.format(at_least=needed)
+    reason = f"no item of the rater has {needed} ratings and a majority"
+    yield from _by_rater("agreement_with_majority", definition, answers, rows, same, reason=reason)
     if answers.scored:
         means, scores = answers.means()
-        rows = ~np.isnan(answers.score) & (scores[answers.item] > 1)
+        rows = ~np.isnan(answers.score) & (scores[answers.item] >= needed)
         # 1e-9: rounding must not exclude a mean half a point away
         near = np.abs(np.nan_to_num(answers.score) - np.nan_to_num(means[answers.item])) <= 0.5 + 1e-9
-        yield from _by_rater("agreement_with_mean", _WITH_MEAN, answers, rows, near)
+        definition, reason = _WITH_MEAN.format(at_least=needed), f"no item of the rater has {needed} ratings"
+        yield from _by_rater("agreement_with_mean", definition, answers, rows, near, reason=reason)
 
 
 def _by_rater(
-    metric: str, definition: str, answers: RatingTable, rows: NDArray[np.bool_], hit: NDArray[np.bool_]
+    metric: str,
+    definition: str,
+    answers: RatingTable,
+    rows: NDArray[np.bool_],
+    hit: NDArray[np.bool_],
+    *,
+    reason: str,
 ) -> Iterator[Metric]:
     n = np.bincount(answers.rater[rows], minlength=len(answers.raters))
     hits = np.bincount(answers.rater[rows & hit], minlength=len(answers.raters))
     for code, name in enumerate(answers.raters):
         coverage = n[code] / answers.asked[code] if answers.asked[code] else None
         if not n[code]:
-            yield undefined(
-                metric,
-                definition,
-                "no item of the rater has other ratings to compare with",
-                coverage=coverage,
-                dims={"rater": name},
-            )
+            yield undefined(metric, definition, reason, coverage=coverage, dims={"rater": name})
             continue
         interval, value = proportion(int(hits[code]), int(n[code])), hits[code] / n[code]
         yield estimated(metric, definition, value, n[code], coverage=coverage, interval=interval, dims={"rater": name})

@@ -123,6 +123,11 @@ def undefined(
     )
 
 
+def no_rated_item(group: str, *, at_least: int) -> str:
+    """Return the reason of a metric of a group without an item that has `at_least` ratings of it."""
+    return f"no item has {f'{at_least} ratings' if at_least > 1 else 'a rating'} of {group}"
+
+
 def metrics_table(metrics: Iterable[Metric]) -> pa.Table:
     """Return the metrics as rows of the table `metrics`.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Interval, block_sums, bootstrap, proportion, ratio, wilson
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, estimated, no_rated_item, undefined
 
 Floats = NDArray[np.float64]
 Rule = Literal["mean", "any"]
@@ -35,8 +35,9 @@ _AVERAGE = (
     "threshold (Century, figure 13); n counts items."
 )
 _SELF = (
-    "Rater's score minus the mean of the other raters of the same response: mean over responses of the rater's own "
-    "family minus mean over responses of other families; n counts responses that another rater scored too."
+    "Judge's score minus that of a rater without a stake in the response: mean over responses of the judge's family "
+    "minus mean over responses of other families, averaged over such raters: people (by their mean), and judges of "
+    "neither the judge's nor the writer's family; n counts responses that one of them scored too."
 )
 _DELTA = (
     "Share of items whose mean score over the group is at least the threshold, first value minus second "
@@ -198,46 +199,71 @@ def difference(
 
 
 def self_preference(
-    answers: RatingTable, rater: str, own_family: NDArray[np.bool_], written: NDArray[np.bool_]
+    answers: RatingTable,
+    judge: str,
+    others: Sequence[RaterGroup],
+    *,
+    own_family: NDArray[np.bool_],
+    written: NDArray[np.bool_],
+    neutral: Mapping[str, NDArray[np.bool_]],
 ) -> Metric:
-    """Return how much more a rater prefers responses of its family than the other raters do.
+    """Return how much more a judge prefers responses of its family than raters without a stake in them do.
+
+    Each other rater is compared with the judge on the responses in which it has no stake, and needs some of both kinds:
+    what the two differ by in general, such as a strict rater, then cancels. Other judges of the writers' families would
+    bring in their own preference.
 
     Args:
-        own_family: bool[items], responses written by the rater's family.
-        written: bool[items], responses whose author's family is known.
+        others: raters to compare with: people as one rater, and judges of other families.
+        own_family: bool[items], responses written by the judge's family.
+        written: bool[items], responses whose writer's family is known.
+        neutral: name of a rater in `others` -> bool[items], responses among these in which it has no stake.
 
-    Undefined: no response of its family, or none of other families, that another rater scored too.
+    Undefined: the judge scored no response of its family, or none of others; or no other rater without a stake scored
+    some of both.
     """
-    others = tuple(name for name in answers.raters if name != rater)
-    gap = means_of(answers, RaterGroup(rater, (rater,))) - means_of(answers, RaterGroup("others", others))
-    compared = ~np.isnan(gap) & written
-    coverage = compared.sum() / written.sum() if written.any() else None
-    if not (compared & own_family).any() or not (compared & ~own_family).any():
-        family = "its family" if not (compared & own_family).any() else "other families"
-        return undefined(
-            "self_preference",
-            _SELF,
-            f"no response of {family} that another rater scored too",
-            n=int(compared.sum()),
-            coverage=coverage,
-            dims={"rater": rater},
-        )
-    is_own = own_family[compared].astype(np.float64)
-    rows = np.stack([gap[compared] * is_own, is_own, gap[compared] * (1 - is_own), 1 - is_own], axis=1)
+    scores = means_of(answers, RaterGroup(judge, (judge,)))
+    sums, used = [], np.zeros(answers.items, bool)
+    for other in others:
+        gap = scores - means_of(answers, other)
+        compared = ~np.isnan(gap) & neutral[other.name]
+        of_family, of_others = compared & own_family, compared & ~own_family
+        if of_family.any() and of_others.any():
+            used |= compared
+            sums += [np.where(side, part, 0.0) for side in (of_family, of_others) for part in (np.nan_to_num(gap), 1.0)]
+    coverage = float(used.sum() / written.sum()) if written.any() else None
+    if not sums:
+        scored = written & ~np.isnan(scores)
+        reason = _no_neutral_rater(scored & own_family, scored & ~own_family)
+        return undefined("self_preference", _SELF, reason, coverage=coverage, dims={"rater": judge})
+    rows = np.stack(sums, axis=1)[used]
 
     def preference(sums: Floats) -> Floats:
-        return sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
+        by_other = sums.reshape(len(sums), -1, 4)
+        differences = by_other[:, :, 0] / by_other[:, :, 1] - by_other[:, :, 2] / by_other[:, :, 3]
+        return np.asarray(differences.mean(1))
 
-    value = float(preference(rows.sum(0)[None])[0])
-    smaller, family = min((int(is_own.sum()), "its family"), (int((1 - is_own).sum()), "other families"))
+    is_own = own_family[used]
+    smaller, family = min((int(is_own.sum()), "its family"), (int((~is_own).sum()), "other families"))
     return estimated(
         "self_preference",
         _SELF,
-        value,
+        float(preference(rows.sum(0)[None])[0]),
         len(rows),
         coverage=coverage,
         interval=bootstrap(block_sums(rows), preference, units=smaller, unit_name=f"responses of {family}"),
-        dims={"rater": rater},
+        dims={"rater": judge},
+    )
+
+
+def _no_neutral_rater(of_family: NDArray[np.bool_], of_others: NDArray[np.bool_]) -> str:
+    """Return why a judge that scored these responses of its family and of other families has no self-preference."""
+    for scored, family in ((of_family, "its family"), (of_others, "other families")):
+        if not scored.any():
+            return f"the judge scored no response of {family}"
+    return (
+        "no rater without a stake (people, or a judge of neither the judge's nor the writer's family) scored responses "
+        "of the judge's family and of another"
     )
 
 
@@ -294,6 +320,5 @@ def _share(
 def _no_rated_item(
     metric: str, definition: str, group: RaterGroup, coverage: float | None, dims: dict[str, str]
 ) -> Metric:
-    count = f"{group.at_least} ratings" if group.at_least > 1 else "a rating"
-    reason = f"no item has {count} of {group.name}"
+    reason = no_rated_item(group.name, at_least=group.at_least)
     return undefined(metric, definition, reason, coverage=coverage, status="missing_input", dims=dims)

@@ -152,16 +152,23 @@ class RatedQuestion:
         scale = self.context.scale
         return [t for t in self.settings.at_least if scale is None or scale[0] < t <= scale[1]]
 
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """The models and encoders on the scale that are also reported one by one, whether or not they are left out of
+        the group of all models."""
+        names = (name for name in self.answers.raters if name not in self.unscaled)
+        return tuple(name for name in names if self.kind(name) in ("model", "encoder"))[:MAX_LINES]
+
+    def averaged(self, name: str, answers: RatingTable) -> RaterGroup:
+        """Return a group with the ratings that an item needs. `answers` may be inverted."""
+        raters = self.groups[name]
+        human = all(self.kind(rater) == "human" for rater in raters)
+        return RaterGroup(name, raters, people_needed(answers.of_raters(raters), self.settings) if human else 1)
+
     def averaged_groups(self, answers: RatingTable) -> list[RaterGroup]:
         """Return the groups to average, and each model as a group. `answers` may be inverted."""
-        groups = []
-        for name, raters in self.groups.items():
-            human = all(self.context.kinds.get(r) == "human" for r in raters)
-            needed = people_needed(answers.of_raters(raters), self.settings) if human else 1
-            groups.append(RaterGroup(name, raters, needed))
-        models = [r for r in answers.raters if self.kind(r) in ("model", "encoder") and r not in self.unscaled]
-        models = models[:MAX_LINES]
-        return groups + [RaterGroup(name, (name,)) for name in models if name not in self.groups]
+        groups = [self.averaged(name, answers) for name in self.groups]
+        return groups + [RaterGroup(name, (name,)) for name in self.models if name not in self.groups]
 
 
 def matching(raters: Sequence[str], pattern: str) -> list[str]:
@@ -170,8 +177,8 @@ def matching(raters: Sequence[str], pattern: str) -> list[str]:
 
 
 def people_needed(answers: RatingTable, settings: MetricSettings) -> int:
-    """Return how many ratings by people an item needs: the setting; if unset, 3 or the most that any item has, if
-    lower."""
+    """Return how many ratings by people an item needs for their mean or majority: the setting; if unset, 3 or the most
+    that any item has, if lower."""
     if settings.people is not None:
         return settings.people
     return min(ENOUGH_PEOPLE, int(answers.per_item().max(initial=1)))

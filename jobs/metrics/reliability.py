@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.answers import MAX_LEVELS, RatingTable
-from jobs.metrics.intervals import SEED, Interval, no_interval, normal, ordered, too_few
+from jobs.metrics.intervals import Interval, no_interval, normal, ordered, too_few
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -19,6 +19,7 @@ F_INTERVAL = "F distribution 95% (McGraw and Wong 1996)"
 JACKKNIFE = "jackknife over raters, normal 95%"
 RATERS = "raters"
 KINDS = {"icc1": "ICC(1,1)", "icc2": "ICC(A,1)", "icc2k": "ICC(A,k)"}
+SLOT_KINDS = {"icc1": "ICC(1,1)", "icc2": "ICC(1,1)", "icc2k": "ICC(1,k)"}  # see `icc`
 
 _ICC = {
     "icc1": "ICC(1), one-way random effects, one rating (Shrout and Fleiss 1979){how}; n counts items.",
@@ -28,8 +29,8 @@ _ICC = {
     "n counts items.",
 }
 _SLOTS = (
-    ", with each item's ratings in a random order in k rating slots instead of raters, because raters are not crossed "
-    "with items"
+    ", with each item's ratings in k rating slots instead of raters, because raters are not crossed with items; mean "
+    "squares as expected over all assignments to slots, which makes it ICC(1,{k})"
 )
 _PAIRWISE = (
     "Mean {kind} correlation over the pairs of raters with at least "
@@ -63,9 +64,11 @@ def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
     ICC(2) needs raters crossed with items. If all raters rated at least half of the rated items, the columns are the
     raters (dims `columns`: raters), and incomplete items are left out, as in pingouin. Otherwise (three of 150 raters
     per item, or one rater with few ratings) the columns are **rating slots**: the function keeps items with exactly k
-    ratings and puts each item's ratings into k slots at random, with a fixed seed and independent of names. ICC(1),
-    which has no columns, is then the better choice. If the raters with the most ratings are crossed with at least half
-    of the rated items, the ICCs of these raters follow (dims `columns`: raters).
+    ratings, and puts each item's ratings into k slots. Which rating is in which slot means nothing, so that the value
+    of one assignment is partly chance. Over all assignments, the mean squares between slots and of the residual are
+    both expected to equal that within items, and with these ICC(2,1) is ICC(1), and ICC(2,k) is ICC(1,k). If the
+    raters with the most ratings are crossed with at least half of the rated items, the ICCs of these raters follow
+    (dims `columns`: raters).
 
     If a metric leaves out ratings, its `reason` says how many of the rated items and of the raters it uses.
 
@@ -79,7 +82,12 @@ def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
 
 def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
     table, k = layout.table, layout.k
-    column_note = "" if layout.columns == RATERS else _SLOTS
+    in_slots = layout.columns != RATERS
+    kinds = SLOT_KINDS if in_slots else KINDS
+    definitions = {
+        name: text.format(how=_SLOTS.format(k="k" if name == "icc2k" else 1) if in_slots and name != "icc1" else "")
+        for name, text in _ICC.items()
+    }
     dims = {"k": str(k), "columns": layout.columns}
     coverage = table.size / answers.asked.sum() if answers.asked.sum() else None
     reason = None
@@ -92,22 +100,19 @@ def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
         reason = "all scores are equal: no variance to divide between items and raters"
     if reason:
         return [
-            undefined(name, text.format(how=column_note), reason, n=len(table), coverage=coverage, dims=dims)
-            for name, text in _ICC.items()
+            undefined(name, definition, reason, n=len(table), coverage=coverage, dims=dims)
+            for name, definition in definitions.items()
         ]
     value_of_kind = icc_of_sums(table)
     metrics = []
-    for name, text in _ICC.items():
-        value, bounds = value_of_kind[KINDS[name]]
+    for name, definition in definitions.items():
+        value, bounds = value_of_kind[kinds[name]]
         if not np.isfinite(value):
-            metrics.append(
-                undefined(name, text.format(how=column_note), "no variance between ratings of an item", dims=dims)
-            )
+            reason = f"no variance between {'items' if value < 0 else 'ratings of an item'}"
+            metrics.append(undefined(name, definition, reason, n=len(table), coverage=coverage, dims=dims))
             continue
         interval = too_few(len(table), "items") or _f_interval(value, *bounds)
-        metric = estimated(
-            name, text.format(how=column_note), value, len(table), coverage=coverage, interval=interval, dims=dims
-        )
+        metric = estimated(name, definition, value, len(table), coverage=coverage, interval=interval, dims=dims)
         metrics.append(replace(metric, reason="; ".join(filter(None, (metric.reason, layout.remark))) or None))
     return metrics
 
@@ -136,9 +141,8 @@ def _layouts(answers: RatingTable, k: int | None) -> list[_Layout]:
         k = int(len(sizes) - 1 - np.argmax(sizes[::-1]))
     kept = scored.where(per_item[scored.item] == k)
     table = np.sort(kept.score.reshape(-1, k), axis=1) if k and kept.n else np.empty((0, max(k, 1)))
-    table = np.random.default_rng(SEED).permuted(ordered(table), axis=1)
     remark = f"rating slots: {len(table)} of {rated} rated items: those with exactly {k} ratings"
-    return [_Layout(table, "rating slots", k, remark), *([crossed] if crossed else [])]
+    return [_Layout(ordered(table), "rating slots", k, remark), *([crossed] if crossed else [])]
 
 
 def _crossed_raters(scored: RatingTable, rated: int) -> _Layout | None:
@@ -203,9 +207,11 @@ def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
         high2 = n * (lower * between - error) / (residual + n * lower * between)
         mean_bounds = [float(edge * k / (1 + edge * (k - 1))) for edge in (low2, high2)]
         one_bounds = [float((edge - 1) / (edge + k - 1)) for edge in (low, high)]
+        mean_of_one, mean_of_one_bounds = 1 - 1 / ratio_one, [float(1 - 1 / edge) for edge in (low, high)]
     return {
         "ICC(1,1)": (float(icc1), (one_bounds[0], one_bounds[1])),
         "ICC(A,1)": (float(icc2), (float(low2), float(high2))),
+        "ICC(1,k)": (float(mean_of_one), (mean_of_one_bounds[0], mean_of_one_bounds[1])),
         "ICC(A,k)": (float(mean_of_k), (mean_bounds[0], mean_bounds[1])),
     }
 

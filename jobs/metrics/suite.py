@@ -22,11 +22,11 @@ from jobs.metrics import (
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.model_scores import RaterGroup
-from jobs.metrics.question import MAX_LINES, MODELS, PEOPLE, QuestionContext, RatedQuestion
+from jobs.metrics.question import MAX_LINES, MODELS, PEOPLE, QuestionContext, RatedQuestion, people_needed
 
 ACROSS = "people and models"  # group of the kappas of raters of different kinds
 NEED_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
-WRITER = "model"  # attribute of a response: the model that wrote it
+WRITER, PROMPT = "model", "prompt"  # attributes of a response: the model that wrote it, and what it was asked
 BY_WRITER = (WRITER, f"{WRITER}+prompt")  # attributes by which lengths and answers are reported, if they are subgroups
 MAX_CELLS = 50_000_000  # of a dense table of items x raters of one target
 
@@ -51,19 +51,26 @@ def _agreement(question: RatedQuestion) -> Iterator[Metric]:
         answers = question.answers.of_raters(raters)
         yield from _agreement_of(answers, question, group=name)
         if name == PEOPLE and 1 < len(raters) <= MAX_LINES and answers.values:
-            for metric in majority.rater_unit_agreement(answers):
+            for metric in majority.rater_unit_agreement(answers, at_least=people_needed(answers, question.settings)):
                 yield metric.at(group=PEOPLE)
         if len(raters) > 1:
             yield from _agreement_of_subgroups(answers, question, group=name)
-    compared = [question.groups[name] for name in (PEOPLE, MODELS) if name in question.groups]
-    for metric in agreement.kappas_across(question.answers, compared):
+    groups = question.groups
+    within = [groups[name] for name in (PEOPLE, MODELS) if name in groups]
+    for metric in agreement.kappas_across(question.answers, [groups.get(PEOPLE, ()), question.models], within=within):
         yield metric.at(group=ACROSS)
 
 
 def _agreement_of(answers: RatingTable, question: RatedQuestion, *, group: str, pairs: bool = True) -> Iterator[Metric]:
     """Yield the agreement within a group of raters; undefined for a single rater."""
     settings = question.settings
-    metrics = agreement.agreement(answers, tolerance=settings.tolerance, weights=settings.weights, pairs=pairs)
+    metrics = agreement.agreement(
+        answers,
+        tolerance=settings.tolerance,
+        weights=settings.weights,
+        scale=question.context.scale,
+        pairs=pairs,
+    )
     if answers.scored:
         metrics += [*reliability.icc(answers), *reliability.pairwise_correlations(answers)]
     for metric in metrics:
@@ -113,8 +120,11 @@ def _crowdtruth(question: RatedQuestion) -> Iterator[Metric]:
         return
     chosen = answers.of_raters(question.groups.get(question.settings.crowdtruth_raters, answers.raters))
     bins = context.scale if answers.scored else None
+    human = all(question.kind(rater) == "human" for rater in chosen.raters)
     yield from crowdtruth.task_of(chosen, context.names, bins=bins).metrics(
-        stop=stop, dims={"bins": "3"} if bins else {}
+        stop=stop,
+        dims={"bins": "3"} if bins else {},
+        at_least=people_needed(chosen, question.settings) if human else 1,
     )
 
 
@@ -170,7 +180,7 @@ def _length_bias(answers: RatingTable, group: RaterGroup, context: QuestionConte
 
 def _answers_by_writer(question: RatedQuestion) -> Iterator[Metric]:
     """Yield the distributions of people's and each model's answers to the responses of each model."""
-    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in question.groups.get(MODELS, ())[:MAX_LINES]}
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in question.models}
     if PEOPLE in question.groups:
         groups[PEOPLE] = question.groups[PEOPLE]
     for attribute in BY_WRITER:
@@ -180,15 +190,37 @@ def _answers_by_writer(question: RatedQuestion) -> Iterator[Metric]:
 
 
 def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the self-preference of each judge whose family wrote responses, over all prompts and for each prompt."""
     context = question.context
     if not context.authors:
         return
     written = np.any(list(context.authors.values()), axis=0)
-    models = answers.of_raters(question.groups.get(MODELS, ()))
-    for rater in models.raters:
-        by_family = context.authors.get(context.families.get(rater, ""))
-        if by_family is not None:
-            yield model_scores.self_preference(models, rater, by_family, written)
+    parts: list[tuple[dict[str, str], NDArray[np.bool_]]] = [({}, np.ones(answers.items, bool))]
+    by_prompt = context.subgroups.get(PROMPT, {})
+    parts += [({"attribute": PROMPT, "part": value}, members) for value, members in by_prompt.items()]
+    for judge in question.models:
+        family = context.families.get(judge, "")
+        if family not in context.authors:
+            continue
+        neutral = {
+            name: written & ~context.authors.get(context.families[name], np.zeros(answers.items, bool))
+            for name in question.models
+            if context.families.get(name, family) != family  # of an unknown family, the stake is unknown
+        }
+        others = [RaterGroup(name, (name,)) for name in neutral]
+        if PEOPLE in question.groups:
+            others.append(question.averaged(PEOPLE, answers))
+            neutral[PEOPLE] = written
+        for dims, members in parts:
+            metric = model_scores.self_preference(
+                answers.of_items(members),
+                judge,
+                others,
+                own_family=context.authors[family][members],
+                written=written[members],
+                neutral={name: without_stake[members] for name, without_stake in neutral.items()},
+            )
+            yield (model_scores.marked(metric, question.settings.minimum) if dims else metric).at(**dims)
 
 
 def _scores_of_subgroups(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
@@ -247,22 +279,16 @@ def _contrasts(answers: RatingTable, question: RatedQuestion, groups: list[Rater
 
 
 def _majorities(question: RatedQuestion) -> Iterator[Metric]:
-    answers, settings = question.answers, question.settings
-    for name, raters in question.groups.items():
-        needed = settings.people if name == PEOPLE and settings.people else 1
-        yield from majority.majority_shares(answers.of_raters(raters), group=name, at_least=needed)
-        for attribute in settings.disaggregate:
+    """Yield the majorities of each group, and each model's answers, of all items and of each subgroup."""
+    for group in question.averaged_groups(question.answers):
+        answers = question.answers.of_raters(group.raters)
+        yield from majority.majority_shares(answers, group=group.name, at_least=group.at_least)
+        for attribute in question.settings.disaggregate:
             for value, members in question.context.subgroups.get(attribute, {}).items():
-                inside = answers.of_raters(raters).of_items(members)
-                for metric in majority.majority_shares(inside, group=name, at_least=needed):
-                    yield model_scores.marked(metric, settings.minimum).at(attribute=attribute, part=value)
-    for rater in question.groups.get(MODELS, ()):
-        by_rater = answers.of_raters((rater,))
-        yield from majority.majority_shares(by_rater, group=rater)
-        for attribute in settings.disaggregate:
-            for value, members in question.context.subgroups.get(attribute, {}).items():
-                for metric in majority.majority_shares(by_rater.of_items(members), group=rater):
-                    yield model_scores.marked(metric, settings.minimum).at(attribute=attribute, part=value)
+                inside = answers.of_items(members)
+                for metric in majority.majority_shares(inside, group=group.name, at_least=group.at_least):
+                    marked = model_scores.marked(metric, question.settings.minimum)
+                    yield marked.at(attribute=attribute, part=value)
 
 
 def _against_people(question: RatedQuestion) -> Iterator[Metric]:
@@ -338,7 +364,7 @@ def _against_gold(question: RatedQuestion) -> Iterator[Metric]:
     models = [rater for rater in raters if question.kind(rater) != "human" and rater not in question.unscaled]
     groups = [RaterGroup(rater, (rater,)) for rater in models]
     if PEOPLE in question.groups:
-        groups.append(RaterGroup(PEOPLE, question.groups[PEOPLE]))
+        groups.append(question.averaged(PEOPLE, answers))
     yield from _without_gold(question)
     compare = _scores_against_gold if answers.scored else _categories_against_gold
     for group in groups:
@@ -382,7 +408,7 @@ def _categories_against_gold(question: RatedQuestion, group: RaterGroup) -> Iter
     if right is None:
         return
     counts, _ = answers.of_raters(group.raters).counts(by="value")
-    chosen = majority.majority(counts)
+    chosen = majority.majority(counts, at_least=group.at_least)
     judged = [(code, of_item) for code, of_item in zip(chosen, right, strict=True) if of_item is not None]
     correct = [answers.values[code] in of_item for code, of_item in judged if code >= 0]
     yield gold.accuracy(correct, asked=len(judged)).at(group=group.name)

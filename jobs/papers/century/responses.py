@@ -131,18 +131,23 @@ def table_12(study: Study) -> Iterator[PaperTable]:
 
 
 def self_preference(study: Study) -> Iterator[PaperTable]:
-    """Yield how much more each judge prefers responses of its family than the other judges do, if it has one."""
+    """Yield how much more each judge prefers responses of its family than raters without a stake, if it has one."""
     rubric = study.rubric(ROLE)
     judges = study.metrics.values("rater", "self_preference", rubric=rubric)
     if not judges:
         return
+    both = prompts(study)
+    prompt = {"attribute": "prompt", "part": both[0] if both else ""}
+    if not study.metrics.find("self_preference", rubric=rubric, **prompt):
+        prompt = {}
     rows = []
     for judge in judges:
-        dims = {"rubric": rubric, "rater": judge}
+        dims = {"rubric": rubric, "rater": judge, **prompt}
         cells = (
-            study.cell("self_preference", dims | {"question": element}, unit="number", reason="not scored")
+            study.cell("self_preference", dims | {"question": element}, unit="number",
+                       reason=f"no ok rating of {element} by {short(judge)}")
             for element in ELEMENTS
-        )
+        )  # fmt: skip
         rows.append(PaperRow((short(judge),), tuple(cells)))
     yield PaperTable(
         name="self_preference",
@@ -152,7 +157,9 @@ def self_preference(study: Study) -> Iterator[PaperTable]:
         columns=tuple((titled(element),) for element in ELEMENTS),
         rows=tuple(rows),
         notes=(
-            "Points of the scale by which a judge scores responses of its family higher than the other judges do, "
-            "minus the same for other families; n counts responses.",
+            f"Responses to the prompt {prompt['part']} count." if prompt else "Responses to all prompts count.",
+            "Points of the scale by which a judge scores responses of its family higher than raters without a stake in "
+            "them do (people, and judges of neither its nor the writer’s family), minus the same for other families; n "
+            "counts responses.",
         ),
     )

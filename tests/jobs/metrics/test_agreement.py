@@ -162,6 +162,23 @@ def test_kappa_is_scikit_learns():
     check_cases(check, itertools.product([None, "linear", "quadratic"], [40, 3 * BLOCKS]))
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=8))
+def test_answers_that_nobody_gave_are_steps_of_a_weighted_kappa(pairs):
+    from sklearn.metrics import cohen_kappa_score
+
+    one, two = np.array(pairs).T
+    answers = RatingTable.from_matrix(np.stack([one, two], 1))
+    of_rubric = replace(answers, value=answers.score.astype(int) - 1, values=("1", "2", "3", "4", "5"))
+    for weights, by in itertools.product(("linear", "quadratic"), ("score", "value")):
+        kappa = cohen_kappa(of_rubric, weights=weights, by=by)
+        if kappa.value is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                theirs = cohen_kappa_score(one, two, weights=weights, labels=range(1, 6))
+            assert kappa.value == pytest.approx(theirs, abs=1e-12)
+
+
 @settings(max_examples=25, deadline=None)
 @given(ratings, st.randoms(use_true_random=False))
 def test_names_and_order_of_raters_and_items_change_nothing(matrix, random):
@@ -207,6 +224,27 @@ def test_weights_from_the_caller():
     partly = replace(answers, score=np.where(answers.item == 0, NAN, answers.score))
     *_, wrong = agreement(partly, weights={"wrong": [[0]]}, pairs=False)
     assert (wrong.n, wrong.dims) == (10, {"level": "wrong"})
+
+
+def test_weights_are_of_the_points_of_the_scale_whatever_occurs():
+    # nobody gave 4; the disagreement of 3 and 5 is that of the third and the fifth point
+    answers = RatingTable.from_matrix([[1, 1], [2, 3], [3, 5], [5, 5], [1, 2]])
+    points = np.arange(5.0)
+    squared, twofold = (np.abs(points[:, None] - points) ** power for power in (2, 1))
+
+    def alpha(matrix, scale):
+        *_, weighted = agreement(answers, weights={"mine": matrix}, scale=scale, pairs=False)
+        return weighted
+
+    assert alpha(squared, (1.0, 5.0)).value == pytest.approx(krippendorff_alpha(answers, "interval").value)
+    of_occurring = np.abs(answers.levels()[:, None] - answers.levels())
+    expected = krippendorff_alpha(answers, of_occurring, name="mine").value
+    assert alpha(twofold, (1.0, 5.0)).value == pytest.approx(expected)
+    for matrix, scale, reason in (
+        (twofold[:4, :4], (1.0, 5.0), "the matrix has 4 levels, from 1 to 5 in equal steps: none is 2"),
+        (twofold, None, "the matrix has 5 levels, but 4 different scores occur, and the scale is not known"),
+    ):
+        assert (alpha(matrix, scale).value, alpha(matrix, scale).reason) == (None, reason)
 
 
 def test_subsets_of_raters_and_pairs():
@@ -265,18 +303,22 @@ def test_kappas_across_groups_complete_those_within():
     matrix[:, 3] = np.nan
     matrix[0, 3] = 1
     answers = RatingTable.from_matrix(matrix, raters=["p1", "p2", "m", "few"])
-    kappas = kappas_across(answers, [("p1", "p2"), ("m", "few")])
+    groups = [("p1", "p2"), ("m", "few")]
+    kappas = kappas_across(answers, groups, within=groups)
     pairs = {(f.dims["rater_a"], f.dims["rater_b"]): f for f in kappas}
     assert set(pairs) == {("m", "p1"), ("m", "p2"), ("few", "p1"), ("few", "p2")}
     expected = cohen_kappa(answers.of_raters(("m", "p1")), weights="quadratic", by="score")
     assert pairs["m", "p1"].value == expected.value
+    # a model that belongs to no group is compared with all others
+    left_out = kappas_across(answers, groups, within=[("p1", "p2"), ("m",)])
+    assert {(f.dims["rater_a"], f.dims["rater_b"]) for f in left_out} == {*pairs, ("few", "m")}
 
 
 def test_of_a_crowd_the_raters_with_most_answers_are_compared():
     matrix = np.random.default_rng(5).integers(1, 4, (30, 20)).astype(float)
     matrix[20:, 14:] = np.nan
     answers = RatingTable.from_matrix(matrix, raters=[f"p{n:02}" for n in range(20)])
-    kappas = kappas_across(answers, [answers.raters])
+    kappas = kappas_across(answers, [answers.raters], within=[answers.raters])
     assert len(kappas) == MAX_COMPARED * (MAX_COMPARED - 1) // 2
     assert {f.dims["rater_b"] for f in kappas} == {f"p{n:02}" for n in range(1, 14)}
 
@@ -299,7 +341,7 @@ def test_a_scale_has_at_most_101_levels():
     scale, slider = (RatingTable.from_matrix(np.stack([np.arange(n)] * 2, 1).astype(float)) for n in (101, 102))
     assert [metric.value for metric in agreement(scale, pairs=False)] == pytest.approx([1] * 6)
     assert [metric.value for metric in agreement(slider, pairs=False)] == [None, 1]
-    assert [len(kappas_across(answers, [("r0",), ("r1",)])) for answers in (scale, slider)] == [1, 0]
+    assert [len(kappas_across(answers, [("r0",), ("r1",)], within=[])) for answers in (scale, slider)] == [1, 0]
 
 
 def test_blocks_of_items_change_no_value(monkeypatch):
@@ -315,8 +357,10 @@ def test_blocks_of_items_change_no_value(monkeypatch):
 
 def test_raters_without_a_common_item_have_no_kappa():
     apart = RatingTable.from_matrix([[1, NAN], [NAN, 2]], raters=["p", "m"])
-    assert kappas_across(apart, [("p",), ("m",)]) == []
-    assert kappas_across(replace(apart, score=np.full(2, NAN), value=np.full(2, -1), values=()), [("p",), ("m",)]) == []
+    kinds = [("p",), ("m",)]
+    assert kappas_across(apart, kinds, within=[]) == []
+    without_answers = replace(apart, score=np.full(2, NAN), value=np.full(2, -1), values=())
+    assert kappas_across(without_answers, kinds, within=[]) == []
 
 
 def test_a_kappa_says_its_weights_and_how_many_raters_it_lacks() -> None:

@@ -27,6 +27,16 @@ def test_of_a_scale_the_level_next_to_peoples_mean_counts():
     assert matrix.counts.tolist() == [[0, 1, 0], [0, 0, 0], [1, 0, 0]]
 
 
+def test_of_a_known_scale_levels_count_that_nobody_gave():
+    # people's means 4 and 2; without the levels 2 and 4 they would be nearest to 3 or 5, and to 1 or 3
+    question = rated([[5, 3, 5], [1, 3, 1]], ["p1", "p2", "m"], scale=(1.0, 5.0))
+    (matrix,) = confusions(question)
+    assert matrix.answers == ("1", "2", "3", "4", "5")
+    assert (matrix.counts[3, 4], matrix.counts[1, 0], matrix.n) == (1, 1, 2)
+    of_tenths = rated([[0.1, 0.2], [0.2, 0.2]], ["p1", "m"], scale=(0.0, 1.0))
+    assert [m.answers for m in confusions(of_tenths)] == [("0.1", "0.2")]
+
+
 def test_of_categories_more_than_half_count():
     rows = [[1, 1, 2, 1], [1, 2, 3, 1], [3, 3, 3, 2]]  # the second has no majority
     (matrix,) = confusions(rated(rows, ["p1", "p2", "p3", "m"], values=True))

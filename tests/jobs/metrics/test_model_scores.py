@@ -97,42 +97,69 @@ def test_the_average_of_a_part_is_that_of_the_groups_that_are_named():
     assert [f.name for f in alone] == ["share_at_least", "share_at_least"]
 
 
+def preference_of(scores, is_family, *, neutral=None):
+    """Return the self-preference of the first rater, whom the others, without a stake in `neutral`, are compared to."""
+    answers = RatingTable.from_matrix(np.stack(scores, 1), raters=[f"r{n}" for n in range(len(scores))])
+    others = [RaterGroup(name, (name,)) for name in answers.raters[1:]]
+    written = np.ones(len(is_family), bool)
+    chosen = {other.name: written for other in others} | (neutral or {})
+    return self_preference(answers, "r0", others, own_family=is_family, written=written, neutral=chosen)
+
+
 def test_self_preference_is_what_was_put_in():
-    # "m" scores its own family's responses 1 higher than the others do, and those of others as they do
+    # the judge scores its family's responses 1 higher than the others do, who are strict by 0, 2 and lenient by 1
     is_family = np.arange(100) % 2 == 0
     base = np.random.default_rng(0).integers(1, 5, 100).astype(float)
-    answers = RatingTable.from_matrix(np.stack([base + is_family, base, base], 1), raters=["m", "x", "y"])
-    preference = self_preference(answers, "m", is_family, np.ones(100, bool))
+    strict = np.where(np.arange(100) % 7 == 0, NAN, base - 2)  # and does not score all responses
+    preference = preference_of([base + is_family, base, strict, base + 1], is_family)
     assert preference.value == pytest.approx(1)
     # the gap is the same in every response: no resample differs, which gives no interval rather than one of width 0
-    assert (preference.n, preference.low, preference.reason) == (100, None, ALL_EQUAL)
-    fair = self_preference(answers, "x", is_family, np.ones(100, bool))
-    assert fair.value == pytest.approx(-0.5)  # the mean of the two others is half a point up on m's family
+    assert (preference.n, preference.coverage, preference.low, preference.reason) == (100, 1.0, None, ALL_EQUAL)
     for family, name in ((np.zeros(100, bool), "its family"), (np.ones(100, bool), "other families")):
-        unknown = self_preference(answers, "m", family, np.arange(100) < 60)
-        assert (unknown.value, unknown.n, unknown.coverage, unknown.dims) == (None, 60, 1.0, {"rater": "m"})
-        assert unknown.reason == f"no response of {name} that another rater scored too"
+        unknown = preference_of([base + is_family, base], family)
+        assert (unknown.value, unknown.n, unknown.coverage, unknown.dims) == (None, 0, 0.0, {"rater": "r0"})
+        assert unknown.reason == f"the judge scored no response of {name}"
 
 
-def test_self_preference_leaves_out_responses_whose_author_is_not_known():
-    own_values, base = np.arange(40) % 2 == 0, np.tile([1.0, 2, 3, 4], 10)
-    scores = np.stack([base + own_values * (1 + np.arange(40) % 3 / 10), base], 1)
-    alone = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", own_values, np.ones(40, bool))
-    # a response of an unknown author, which the rater puts 3 points above the other rater
-    more = RatingTable.from_matrix(np.concatenate([scores, [[5, 2]]]), raters=["m", "x"])
-    written = np.arange(41) < 40
-    preference = self_preference(more, "m", np.append(own_values, False), written)
-    assert (preference.value, preference.n, preference.coverage) == (alone.value, 40, 1.0)
-    assert (preference.low, preference.high) == (alone.low, alone.high)
+def test_self_preference_leaves_out_responses_in_which_the_other_rater_has_a_stake():
+    writer = np.arange(90) % 3  # 0: the judge's family; 1: the second rater's; 2: the third rater's
+    base = np.tile([1.0, 2, 3], 30)
+    scores = [base + (writer == 0), base + 4 * (writer == 1), base + 4 * (writer == 2)]
+    preference = preference_of(scores, writer == 0, neutral={"r1": writer != 1, "r2": writer != 2})
+    assert (preference.value, preference.n, preference.coverage) == (pytest.approx(1), 90, 1.0)
+    alone = preference_of(scores[:2], writer == 0, neutral={"r1": writer != 1})
+    assert (alone.value, alone.n, alone.coverage) == (pytest.approx(1), 60, 2 / 3)
+    without = preference_of(scores[:2], writer != 1, neutral={"r1": writer != 1})
+    assert without.value is None
 
 
 def test_self_preference_rests_on_the_smaller_side():
     is_family = np.arange(40) < 4
-    scores = np.stack([1 + np.arange(40) % 4, 1 + np.arange(40) % 3], 1).astype(float)
-    preference = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", is_family, np.ones(40, bool))
+    preference = preference_of([1.0 + np.arange(40) % 4, 1.0 + np.arange(40) % 3], is_family)
     assert preference.value is not None
     assert preference.low is None
     assert preference.reason == "no interval: fewer than 5 responses of its family (4)"
+
+
+def test_self_preference_is_unbiased_and_its_interval_contains_the_truth():
+    """Three families that all write and judge, with planted preferences, strictness and noise."""
+    draw, planted = np.random.default_rng(7), np.array([0.6, 0.0, 0.3])
+    writer = np.arange(240) % 3
+    estimates, covered = [], []
+    for _ in range(60):
+        quality = draw.normal(3, 1, 240)
+        scores = [
+            quality + strict + prefers * (writer == judge) + draw.normal(0, 0.7, 240)
+            for judge, (strict, prefers) in enumerate(zip((0.5, -1.0, 0.0), planted, strict=True))
+        ]
+        of_first = preference_of(scores, writer == 0, neutral={"r1": writer != 1, "r2": writer != 2})
+        fair = preference_of(
+            [scores[1], scores[0], scores[2]], writer == 1, neutral={"r1": writer != 0, "r2": writer != 2}
+        )
+        estimates.append((of_first.value, fair.value))
+        covered += [of_first.low <= 0.6 <= of_first.high, fair.low <= 0 <= fair.high]
+    assert np.mean(estimates, axis=0) == pytest.approx([0.6, 0.0], abs=0.05)
+    assert np.mean(covered) >= 0.88
 
 
 def test_the_difference_of_two_conditions():

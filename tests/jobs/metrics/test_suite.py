@@ -149,8 +149,8 @@ def test_people_who_took_part_are_people_alone():
 
 
 def test_a_model_is_asked_for_self_preference_where_its_family_wrote_responses():
-    answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None].repeat(2, axis=1), raters=["m", "x"])
-    families = {"m": "a", "x": "b"}
+    answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None].repeat(3, axis=1), raters=["m", "x", "y"])
+    families = {"m": "a", "x": "b", "y": "d"}
     wrote = np.arange(ITEMS) < 6
     named = context(scale=(1, 5), families=families, authors={"a": wrote, "c": ~wrote})
     assert [f.dims["rater"] for f in made(answers, named, "self_preference")] == ["m"]
@@ -197,15 +197,58 @@ def test_a_contrast_for_a_writer_is_between_the_writers_own_responses():
     assert {writer: value for (group, writer), value in by_writer.items() if group == "m"} == {None: 0, "x": 1, "y": -1}
 
 
-def test_categories_need_the_ratings_by_people_that_are_configured():
+def test_categories_need_the_ratings_by_people_that_scores_need():
     first, second = np.where(HALF, 1.0, 2), np.where(HALF, 1, np.nan)
-    for needed, n in ((None, 12), (2, 6)):
-        settings = MetricSettings(people=needed)
+    for needed, n in ((None, 6), (1, 12), (2, 6)):
+        settings = MetricSettings(people=needed, disaggregate=["region"])
         columns = {"ann": first, "bob": second, "m": second}
         kinds = {"ann": "human", "bob": "human", "m": "model"}
-        metrics = of_raters(columns, kinds, settings=settings, scored=False)
-        shares = {(f.dims["group"], f.n) for f in metrics if f.name == "majority_share"}
-        assert shares == {("people", n), ("models", 6), ("m", 6)}
+        for scored, name in ((False, "majority_share"), (True, "group_mean_score")):
+            metrics = of_raters(columns, kinds, settings=settings, scored=scored, subgroups=PARTS)
+            metrics = [f for f in metrics if f.name == name]
+            shares = {(f.dims["group"], f.n) for f in metrics if "part" not in f.dims}
+            assert shares == {("people", n), ("models", 6), ("m", 6)}
+            in_west = {(f.dims["group"], f.n, f.reason) for f in metrics if f.dims.get("part") == "West"}
+            none = f"no item has {2} ratings of people"
+            assert (("people", 0, none) in in_west) == (n == 6)
+
+
+def test_one_number_of_ratings_counts_for_means_majorities_and_qualities():
+    """Of six items, four have three ratings by people, all equal, and two have two ratings, which differ."""
+    columns = {"ann": np.full(ITEMS, 1.0), "bob": np.where(HALF, 1.0, 5), "eve": np.where(HALF, 1.0, np.nan)}
+    kinds = dict.fromkeys(columns, "human")
+    names = [f"i{number}" for number in range(ITEMS)]
+    settings = MetricSettings(crowdtruth=True)
+    metrics = of_raters(columns, kinds, settings=settings, names=names)
+    zero, alike = (next(f for f in metrics if f.name == name) for name in ("unit_quality_zero", "agreement_with_mean"))
+    assert (zero.value, zero.n, zero.coverage) == (0, 6, 0.5)
+    assert (alike.value, alike.n) == (1, 6)
+    assert next(f.n for f in metrics if f.name == "group_mean_score") == 6
+    categories = of_raters(columns, kinds, settings=settings, scored=False)
+    assert {(f.value, f.n) for f in categories if f.name == "agreement_with_majority"} == {(1, 6)}
+    assert values(categories, "majority_share", "answer") == {("1",): 1, ("5",): 0, ("(no majority)",): 0}
+
+
+def test_left_out_judges_have_all_their_own_metrics():
+    """Only the metrics of the group `models` may change if a judge is left out of it."""
+    draw = np.random.default_rng(4)
+    columns = {name: draw.integers(1, 6, ITEMS).astype(float) for name in ("m", "n", "o", "ann")}
+    more = {
+        "subgroups": {**PARTS, "model": {"x": EVEN, "y": ~EVEN}}, "lengths": np.arange(ITEMS) * 7.0,
+        "families": {"m": "x", "n": "y", "o": "z"}, "authors": {"x": EVEN, "y": ~EVEN}, "right": HALF,
+        "judged": np.ones(ITEMS, bool),
+    }  # fmt: skip
+
+    def metrics_of(left_out, scored):
+        settings = MetricSettings(leave_out=left_out, disaggregate=["region", "model"], compare=["region"])
+        metrics = of_raters(columns, {"ann": "human"}, settings=settings, scored=scored, **more)
+        of_group = {"models", "people and models"}  # a pair of two models is of one group or of the other
+        kappas = {frozenset((f.dims["rater_a"], f.dims["rater_b"])): f.value for f in metrics if f.name == "kappa"}
+        single = {(f.name, *sorted(f.dims.items())): f.value for f in metrics if f.dims.get("group") not in of_group}
+        return {key: value for key, value in single.items() if key[0] != "average_of_shares"} | kappas
+
+    for scored in (True, False):
+        assert metrics_of(["n"], scored) == metrics_of([], scored)
 
 
 def test_against_gold_scores_off_the_scale_do_not_count_and_coverage_is_of_judged_items():
@@ -281,11 +324,49 @@ def test_ensembles_have_shares_by_any_rater_and_are_not_averaged_with_their_mode
     }  # fmt: skip
 
 
-def test_self_preference_is_relative_to_the_other_models_and_not_to_people():
-    columns = {"m": np.where(HALF, 5.0, 3), "n": np.full(ITEMS, 3.0), "ann": np.where(HALF, 5.0, 1)}
-    authors = {"a": HALF, "b": ~HALF}
-    metrics = of_raters(columns, {"ann": "human"}, families={"m": "a"}, authors=authors)
-    assert values(metrics, "self_preference", "rater") == {("m",): 2}
+OWN = {"A": "a", "B": "b", "C": "c", "D": "a"}  # judge -> family; responses are by a (the first half) and b
+
+
+def preferences(judges, *, people=False, subgroups=None, left_out=()):
+    """Return the self-preference of judges whose preference for responses of their family is planted."""
+    base = np.tile([1.0, 2, 3, 4], 3)
+    columns = {judge: base + planted * (HALF if OWN[judge] == "a" else ~HALF) for judge, planted in judges.items()}
+    columns |= {"ann": base, "bo": base, "cy": base} if people else {}
+    metrics = of_raters(
+        columns, dict.fromkeys(("ann", "bo", "cy"), "human"), families=OWN, authors={"a": HALF, "b": ~HALF},
+        scale=(1.0, 6.0), settings=MetricSettings(leave_out=list(left_out)), subgroups=subgroups or {},
+    )  # fmt: skip
+    return {(f.dims["rater"], f.dims.get("part")): f for f in metrics if f.name == "self_preference"}
+
+
+def test_self_preference_is_relative_to_raters_without_a_stake():
+    cases = [  # planted; with people; expected
+        ({"A": 1.0, "B": 0.0}, False, {"A": None, "B": None}),
+        ({"A": 1.0, "B": 0.0}, True, {"A": 1, "B": 0}),
+        ({"A": 1.0, "D": 1.0, "B": 0.0}, False, {"A": None, "B": None, "D": None}),
+        ({"A": 1.0, "D": 1.0, "B": 0.0}, True, {"A": 1, "B": 0, "D": 1}),
+        ({"A": 1.0, "B": 0.0, "C": 0.0}, False, {"A": 1, "B": 0}),
+        ({"A": 0.5, "B": 1.5, "C": 0.0}, True, {"A": 0.5, "B": 1.5}),
+    ]
+    for planted, people, expected in cases:
+        for left_out in ((), ("A", "C")):
+            metrics = preferences(planted, people=people, left_out=left_out)
+            assert {judge: f.value for (judge, _), f in metrics.items()} == pytest.approx(expected)
+            reasons = {"no rater without a stake" in (f.reason or "") for f in metrics.values() if f.value is None}
+            assert reasons <= {True}
+
+
+def test_self_preference_is_also_given_for_each_prompt():
+    metrics = preferences({"A": 1.0, "C": 0.0}, subgroups={"prompt": {"explicit": EVEN, "minimal": ~EVEN}})
+    assert {part: (f.value, f.n) for (_, part), f in metrics.items()} == {
+        None: (1, 12), "explicit": (1, 6), "minimal": (1, 6)
+    }  # fmt: skip
+
+
+def test_judges_of_unknown_families_are_no_reference_for_self_preference():
+    base = np.tile([1.0, 2, 3, 4], 3)
+    metrics = of_raters({"m": base, "n": base}, {}, families={"m": "a"}, authors={"a": HALF, "b": ~HALF})
+    assert values(metrics, "self_preference", "rater") == {("m",): None}
 
 
 def test_coverage_counts_targets_and_parts_that_nobody_answered():

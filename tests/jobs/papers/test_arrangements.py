@@ -29,7 +29,7 @@ RATED = {
 }
 CENTURY = {
     "table_1": 1, "table_2": 1, "table_3": 2, "table_6": 1, "table_7": 1, "figure_6": 1, "table_8": 1, "table_9": 1,
-    "figure_7": 1, "figure_9": 2, "table_12": 1, "figure_11": 2, "figure_12": 2, "self_preference": 1, "table_13": 1,
+    "figure_7": 1, "figure_9": 2, "table_12": 1, "figure_11": 2, "figure_12": 2, "self_preference": 2, "table_13": 1,
     "figure_13": 2, "people": 1,
 }  # fmt: skip
 ROME = {"table_1": 0, "table_2": 1, "figure_3_left": 0, "table_3": 1, "table_4": 1, "figure_4": 1, "by_scenario": 0}

@@ -120,7 +120,21 @@ def test_self_preference_of_the_judges_that_have_it() -> None:
     metrics = [of_judge(0.5, "m@1", "due_weight"), of_judge(-0.5, "m@1", "identification")]
     (table,) = self_preference(study([*OF_OTHER_RUBRIC, *metrics]))
     assert list(rows_of(table)) == [("m",)]
-    assert (set(units_of(table)), table.reasons) == ({"number"}, ("not scored",))
+    assert (set(units_of(table)), table.reasons[0]) == ({"number"}, "no ok rating of factual_errors by m")
+    assert table.notes[0] == "Responses to all prompts count."
     by_element = dict(zip(table.columns, rows_of(table)["m",], strict=True))
     assert (by_element["Due weight",], by_element["Correct identification",]) == ((0.5, None), (-0.5, None))
     assert list(self_preference(study(OF_OTHER_RUBRIC))) == []
+
+
+def test_self_preference_is_of_the_first_prompt_as_in_the_tables_around_it() -> None:
+    def of_prompt(value: float, **dims: str) -> Metric:
+        return metric("self_preference", value, rubric="responses", rater="m", question="due_weight", **dims)
+
+    metrics = [of_prompt(0.1), of_prompt(0.2, attribute="prompt", part="long"),
+               of_prompt(0.3, attribute="prompt", part="short")]  # fmt: skip
+    (table,) = self_preference(study(metrics, contrast=["prompt:long-short"]))
+    assert (0.2, None) in rows_of(table)["m",]
+    assert table.notes[0] == "Responses to the prompt long count."
+    (table,) = self_preference(study(metrics, contrast=["prompt:other-short"]))
+    assert (0.1, None) in rows_of(table)["m",]
