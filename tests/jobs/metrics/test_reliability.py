@@ -47,6 +47,7 @@ def test_three_of_many_raters_go_into_slots_that_names_do_not_change():
     assert metrics["icc1"].value == metrics["icc2"].value
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from pandas, about pingouin's code
 def test_icc_of_slots_is_the_mean_over_assignments():
     """The values of 400 random assignments differ by 0.03 and more; the reported one is their mean."""
     draw = np.random.default_rng(12)
