@@ -13,8 +13,6 @@ copied unit by unit, in their parent's order.
 """
 
 import sys
-from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,7 +21,7 @@ from omegaconf import MISSING
 from jobs.curation import statistics
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.config import NEAR_FILE, CurationRules
-from jobs.curation.pieces import ParentRows, begun_pieces, pieces
+from jobs.curation.pieces import begun_pieces, pieces, write_pieces
 from jobs.curation.rules import EXCLUDED
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
@@ -35,9 +33,8 @@ from jobs.runtime.selection import exclusions
 from jobs.store import limits
 from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table
-from jobs.store.runs.table_run import TableRun, open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
-from jobs.store.writer import UnitWriter
 
 
 @dataclass
@@ -61,6 +58,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         raise InputError(f"input={cfg.input}: {surplus:,} duplicate record_ids; record_ids must be unique")
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     selection = select(cfg, tables, exclusion_filter)
+    earlier = statistics.selections(tables.records.counts().tallies)
     begun = None if cfg.overwrite else begun_pieces(cfg.out)
     plan = TablePlan(
         out=cfg.out,
@@ -74,15 +72,16 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
     )
     if cfg.plan:
         summary.show_plan("curate", plan)
-        show(statistics.counts_of(selection, 0, len(selection.rows)).to_json(), selection)
+        counts = statistics.counts_of(selection, 0, len(selection.rows), earlier)
+        show(counts.tallies, selection)
         summary.show_exclusions(excluded, exclusion_filter.matched)
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     if selection.near is not None:
         selection.notes.append(f"near-duplicates are listed in {run.keep(NEAR_FILE, selection.near)}")
-    write(run, selection)
+    write_pieces(run, selection, earlier)
     manifest = run.finish()
-    show(manifest["counts"], selection)
+    show(manifest["counts"]["tallies"], selection)
     summary.show_result("curate", manifest, run)
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
@@ -136,24 +135,9 @@ def identity(
     return entries
 
 
-def write(run: TableRun, selection: Selection) -> None:
-    """Copy the selected rows into the units that are left to do, with the counts of their pieces."""
-    is_selected = selection.decision.rule == 0
-    with closing(ParentRows()) as parent:
-        for task in run.todo:
-            first, last, offset = (task.unit.extra[key] for key in ("from", "to", "offset"))
-            with UnitWriter(run.target, task) as writer:
-                counts = statistics.counts_of(selection, offset + first, offset + last)
-                writer.counts.rows_in, writer.counts.filtered = counts.rows_in, counts.filtered
-                writer.counts.tallies = counts.tallies
-                uri = task.unit.inputs[0].uri
-                for rows in parent.selected(uri, first, is_selected[offset + first : offset + last]):
-                    writer.write(rows)
-
-
-def show(counts: Mapping[str, Any], selection: Selection) -> None:
+def show(tallies: statistics.Tallies, selection: Selection) -> None:
     """Print the records left after each step, by method, and the notes on the selection."""
-    for line in (*statistics.lines(counts), *statistics.region_lines(counts)):
+    for line in (*statistics.lines(tallies), *statistics.region_lines(tallies)):
         say(line)
     for note in selection.notes:
         say(f"  {note}")

@@ -116,7 +116,8 @@ _ALL = [
         "split": (STR, "train, val or test, from the file's name; empty if unknown"),
         "terms": (STRS, "the search terms found in the page title, sorted"),
         "methods": (STRS, "the sources of those terms, sorted"),
-    }),
+        "credited_method": (STR, "the one of methods that curate credits with the picture, null before or if none"),
+    }, version=2),
     Table("images", ("image_id", "rendition"), _described(schemas.IMAGES, {
         "image_id": "hash of the picture's URL, or of its path inside the folder it came from",
         "rendition": "original, w300 for a width of 300 pixels, or verified for an availability check",

@@ -1040,7 +1040,7 @@ COLUMNS = {
         sub_region: string
     """,
     "records": """
-        key record_id; version 1
+        key record_id; version 2
         record_id: string
         image_id: string
         language: string
@@ -1063,6 +1063,7 @@ COLUMNS = {
         split: string
         terms: list<item: string>
         methods: list<item: string>
+        credited_method: string
     """,
     "images": """
         key image_id, rendition; version 1

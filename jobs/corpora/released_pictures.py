@@ -20,5 +20,14 @@ def record_columns(row: Mapping[str, str]) -> dict[str, Any]:
         columns["split"] = {released: name for name, released in SPLITS.items()}.get(split, split)
     if methods := row.get("century_method"):
         names = {released: name for name, released in METHODS.items()}
-        columns["methods"] = [names.get(method, method) for method in methods.split(";")]
+        columns["methods"] = [names.get(method, method) for method in map(str.strip, methods.split(";")) if method]
+        if len(columns["methods"]) == 1:
+            columns["credited_method"] = columns["methods"][0]
     return columns
+
+
+def released_method(record: Mapping[str, Any]) -> str:
+    """Return `century_method` of a row of `records`: the credited method, else the methods that found the picture."""
+    credited = record["credited_method"]
+    methods = [credited] if credited else record["methods"] or ()
+    return ";".join(METHODS.get(method, method) for method in methods)

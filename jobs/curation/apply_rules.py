@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
 from actors.quantities import quantity
 from jobs.curation import near, rules
 from jobs.curation.config import CurationRules
 from jobs.curation.pictures import CurationFacts, read_facts
-from jobs.curation.rows import Rows, batches_at, columns_at, ranks, read_rows
+from jobs.curation.rows import UNKNOWN, Rows, batches_at, columns_at, ranks, read_rows
 from jobs.curation.rules import Decision
 from jobs.curation.sampling import smallest_by_group
 from jobs.curation.starter import question_counts, rated_above, read_ratings, region_labels
@@ -50,6 +51,13 @@ class Selection:
     region: np.ndarray | None = None
     regions: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
+
+    def credits(self, first: int, last: int) -> pa.Array:
+        """Return the credited methods of the selected ones of the rows [first, last), null if no method is known."""
+        span = slice(first, last)
+        credited = self.decision.credit[span][self.decision.rule[span] == 0]
+        names = [None if name == UNKNOWN else name for name in self.rows.methods]
+        return pa.array(names, pa.string()).take(pa.array(credited))
 
     def fingerprint(self, first: int, last: int) -> str:
         """Return a hash of the decisions about the rows [first, last)."""

@@ -1,7 +1,8 @@
 """Units of the curated table: pieces of the parent's units, and the rows that are copied into them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.ids import content_id
+from jobs.curation import statistics
 from jobs.curation.apply_rules import Selection
+from jobs.curation.rows import CREDIT
 from jobs.store import run_files
 from jobs.store.files import locations
+from jobs.store.footers import read_footer
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource
+from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
+from jobs.store.writer import UnitWriter
 
 ROWS_AT_A_TIME = 1000  # selected rows in memory before they are written: a few MB of article text
 
@@ -58,9 +64,43 @@ def pieces(
                 name=content_id(unit.name, f"piece {number}"),
                 piece=f"rows {first}-{last}, {selection.fingerprint(offset + first, offset + last)}",
                 rows=last - first,
-                extra={"from": first, "to": last, "offset": offset, "parent": unit.name},
+                extra={"from": first, "to": last, "offset": offset, "number": number, "parent": unit.name},
             )
         offset += rows
+
+
+def earlier_steps(piece: Unit, names: Collection[str]) -> statistics.Tallies:
+    """Return the tallies of earlier selections: those of the parent's unit for its first piece, else empty ones.
+
+    Args:
+        names: the names of these tallies, which each unit has.
+    """
+    if piece.extra["number"] or not names:
+        return {name: {} for name in names}
+    footer = read_footer(piece.inputs[0])
+    return statistics.selections(footer.counts.tallies) if footer else {}
+
+
+def write_pieces(run: TableRun, selection: Selection, earlier: Collection[str]) -> None:
+    """Copy the selected rows into the pieces that are left to do, with their credits and the counts of each piece.
+
+    Args:
+        earlier: the names of the parent's tallies of selections.
+    """
+    is_selected = selection.decision.rule == 0
+    with closing(ParentRows()) as parent:
+        for task in run.todo:
+            first, last, offset = (task.unit.extra[key] for key in ("from", "to", "offset"))
+            span = offset + first, offset + last
+            with UnitWriter(run.target, task) as writer:
+                counts = statistics.counts_of(selection, *span, earlier_steps(task.unit, earlier))
+                writer.counts.rows_in, writer.counts.filtered = counts.rows_in, counts.filtered
+                writer.counts.tallies = counts.tallies
+                credits = selection.credits(*span)
+                for rows in parent.selected(task.unit.inputs[0].uri, first, is_selected[slice(*span)]):
+                    place = rows.column_names.index(CREDIT)
+                    writer.write(rows.set_column(place, CREDIT, credits[: rows.num_rows]))
+                    credits = credits[rows.num_rows :]
 
 
 class ParentRows:

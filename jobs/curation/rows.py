@@ -29,7 +29,8 @@ THUMBNAILS = ("any", "wikimedia", "all")
 PAGE_URL, PAGE_TITLE = "page_url", "page_title"
 # Value of page_rule.by -> the columns that identify a page.
 PAGES = {PAGE_URL: [PAGE_URL], PAGE_TITLE: ["language", PAGE_TITLE]}
-_COLUMNS = ["image_url", "image_id", "mime_type", "is_main_image", "split", "methods"]
+CREDIT = "credited_method"
+_COLUMNS = ["image_url", "image_id", "mime_type", "is_main_image", "split", "methods", CREDIT]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Rows:
 
     methods: tuple[str, ...]
     splits: tuple[str, ...]
-    member: np.ndarray  # bool [methods, rows]
+    member: np.ndarray  # bool [methods, rows]; a credited row belongs to the credited method alone
     split: np.ndarray  # uint8 [rows], index in `splits`
     page: np.ndarray  # int32 [rows], equal for equal page URLs, or for equal languages and titles
     url: np.ndarray  # int32 [rows], equal for equal image URLs
@@ -82,7 +83,7 @@ def read_rows(
         else:
             excluded.append(exclusion_filter.mask(batch["image_id"]) | exclusion_filter.mask(batch["image_url"]))
         split.append(splits.codes(pc.fill_null(batch["split"], "")).astype(np.uint8))
-        memberships.append(_memberships(batch["methods"], methods, rows))
+        memberships.append(_memberships(batch, methods, rows))
         rows += batch.num_rows
     page_code = unique_codes(np.concatenate(pages))[1]
     del pages
@@ -136,16 +137,17 @@ class Categories:
         return self._number[word]
 
 
-def _memberships(lists: pa.ChunkedArray, methods: Categories, first: int) -> np.ndarray:
-    """Return int64 [2, pairs] of (row, method); a row without a method belongs to `unknown`."""
-    column = lists.combine_chunks()
-    flat = pa.chunked_array([column.flatten()], pa.string())
+def _memberships(batch: pa.Table, methods: Categories, first: int) -> np.ndarray:
+    """Return int64 [2, pairs] of (row, method): its credited method alone, else its methods, else `unknown`."""
+    column, credits = batch["methods"].combine_chunks(), pc.fill_null(batch[CREDIT], "")
+    is_credited = pc.not_equal(credits, "").to_numpy().astype(bool)
     parents = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    (without,) = np.nonzero(lengths == 0)
-    codes = methods.codes(flat)
-    unknown = methods.codes(pa.chunked_array([[""] * len(without)], pa.string()))
-    return np.array([np.concatenate([parents, without]) + first, np.concatenate([codes, unknown])], np.int64)
+    is_listed = ~is_credited[parents]
+    (alone,) = np.nonzero(is_credited | (lengths == 0))
+    listed = pa.chunked_array([column.flatten().filter(pa.array(is_listed))], pa.string())
+    codes = methods.codes(listed), methods.codes(credits.take(pa.array(alone)))
+    return np.array([np.concatenate([parents[is_listed], alone]) + first, np.concatenate(codes)], np.int64)
 
 
 def _flags(batch: pa.Table, thumbnails: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
 from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.curation.statistics import MATCHED, READ, CurationStep, steps_of
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distribution, Distributions
@@ -22,13 +23,16 @@ from jobs.page.region_figures import region_figures
 from jobs.runtime.planning import estimates
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import run_files
+from jobs.store.counts import PURGED
 from jobs.store.reading import TableSource
 
 if TYPE_CHECKING:
     from jobs.papers.report_results import ReportResults
 
 TABLES_NAMED = 3  # most tables named in a notice
-RULE_LABELS = {  # rule of curate, in order of application -> label on the page
+STEP_LABELS = {  # step of curate -> label on the page
+    MATCHED: "read by the selection",
+    READ: "read by the next selection",
     "is_main_image": "main image of its page",
     "one_image_a_page": "page with one image",
     "picture_exists": "picture still at its source",
@@ -166,23 +170,35 @@ def prompts(rubrics: Rubrics) -> dict[str, str]:
 
 def funnel(corpus: Mapping[str, TableSource]) -> Iterator[FunnelStep]:
     """Yield the steps from the corpus to embeddings, with their counts from the footers."""
+    left = None
     if "matches" in corpus:
         counts = corpus["matches"].counts()
         yield FunnelStep("read from the corpus", counts.rows_in, "records")
         if "language" in counts.filtered:
             yield FunnelStep("in the requested language", counts.rows_in - counts.filtered["language"], "records")
-        yield FunnelStep("title contains a search term", counts.rows_out, "records")
+        left = counts.rows_out + counts.filtered[PURGED]
+        yield FunnelStep("title contains a search term", left, "records")
     if "records" in corpus:
-        counts = corpus["records"].counts()
-        left = counts.rows_in
-        applied = {step.rsplit("/", 1)[-1] for step in counts.tallies.get("steps", {})}
-        for rule, label in RULE_LABELS.items():
-            if rule in applied:
-                left -= counts.filtered[rule]
-                yield FunnelStep(label, left, "records")
+        curated = steps_of(corpus["records"].counts().tallies)
+        for step in curated:
+            if step.name != MATCHED or step.n != left:
+                yield FunnelStep(STEP_LABELS[step.name], step.n, "records", _by_method(step, curated[0]))
+            left = step.n
+    for name in [name for name in ("matches", "records") if name in corpus][-1:]:
+        counts = corpus[name].counts()
+        if counts.filtered[PURGED]:
+            yield FunnelStep("left after a purge", counts.rows_out, "records")
     for name, label in (("images", "picture found and readable"), ("embeddings", "embedded")):
         if name in corpus:
             yield FunnelStep(label, corpus[name].counts().status["ok"], "pictures")
+
+
+def _by_method(step: CurationStep, matched: CurationStep) -> str:
+    """Return the records of each method: of those that matched after the method's own rules, as in Century's E.2."""
+    if step.ends_own_rules:
+        parts = [f"{method} {step.of(method):,} of {matched.of(method):,}" for method in step.by_method]
+        return f"after the rules for each method alone: {', '.join(parts)}"
+    return ", ".join(f"{method} {step.of(method):,}" for method in step.by_method) if len(step.by_method) > 1 else ""
 
 
 def _lede(images: TableSource | None, distributions: Distributions) -> str:

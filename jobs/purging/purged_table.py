@@ -4,8 +4,8 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from jobs.purging.rewriting import PURGED
 from jobs.store import run_files
+from jobs.store.counts import PURGED
 from jobs.store.identity import TABLE
 from jobs.store.run_files import IDENTITY, MANIFEST, run_uri
 from jobs.store.runs.identity_changes import RUN_KEYS, differing_keys

@@ -20,7 +20,7 @@ from jobs.errors import RunError
 from jobs.purging.needles import Needles, columns_to_read
 from jobs.runtime.selection.exclusions import KEPT, TALLY
 from jobs.store import run_files
-from jobs.store.counts import Counts
+from jobs.store.counts import PURGED, Counts
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.footers import Footer
@@ -36,7 +36,6 @@ from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
 from jobs.tables import TABLES
 
 NO_ROWS = np.zeros(0, np.int64)
-PURGED = "purged"  # in the counts `filtered`
 BASE_METADATA = ("table", "version", "key", "unit")  # of all tables; the other entries are the table's own
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.fetching.signed_urls import gives_access, without_secrets
-from jobs.corpora.released_pictures import METHODS, SPLITS
+from jobs.corpora.released_pictures import SPLITS, released_method
 from jobs.releasing.files import Column
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
@@ -16,7 +16,7 @@ PICTURE_COLUMNS = {  # the first six as Century released them
     "wikipedia_url": Column("page that shows the picture", "url"),
     "wit_split": Column("split of WIT: train, validation or test; empty if unknown"),
     "century_method": Column("how the picture was found: with_knowledge_graph, with_foundation_model or "
-                             "manually_curated; several are joined by a semicolon"),
+                             "manually_curated; several, joined by a semicolon, if the set was not curated"),
     "is_starter_set": Column("whether the picture is in the starter set", "boolean"),
     "century_id": Column("id of the picture"),
     "page_title": Column("title of the page"),
@@ -58,7 +58,7 @@ def read_pictures(
     credits = _credits(images) if images else {}
     pictures = ReleasedPictures()
     seen: set[str] = set()
-    columns = ["image_id", "image_url", "page_url", "page_title", "split", "methods"]
+    columns = ["image_id", "image_url", "page_url", "page_title", "split", "methods", "credited_method"]
     for batch in records.batches(columns):
         for row in batch.to_pylist():
             name, url = row["image_id"], row["image_url"]
@@ -77,7 +77,7 @@ def read_pictures(
                     "image_url": url,
                     "wikipedia_url": without_secrets(row["page_url"] or "") or None,
                     "wit_split": SPLITS.get(row["split"] or "", row["split"]),
-                    "century_method": ";".join(METHODS.get(method, method) for method in row["methods"] or ()),
+                    "century_method": released_method(row),
                     "is_starter_set": None if in_starter is None else name in in_starter,
                     "century_id": name,
                     "page_title": row["page_title"],

@@ -9,6 +9,8 @@ from jobs.store import failures
 from jobs.store.failures import Failures
 from jobs.store.json_types import CountsJson
 
+PURGED = "purged"  # in `filtered`: rows that `purge` removed later
+
 
 @dataclass
 class Counts:

@@ -12,6 +12,7 @@ import pytest
 from actors.ids import content_id
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
+from jobs.curation.statistics import CurationStep, steps_of
 from jobs.errors import InputError
 from jobs.page.build import funnel
 from jobs.runtime.command_line import cli
@@ -314,6 +315,65 @@ def test_the_report_shows_the_steps_that_were_asked_for(tmp_path: Path) -> None:
     steps = [(step.label, step.n) for step in funnel({"records": open_table(str(tmp_path / "r"))})]
     assert steps[-2:] == [("one record per picture", 60), ("drawn at random", 40)]
     assert "picture still at its source" not in dict(steps)
+
+
+def test_two_selections_credit_and_count_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A record that the graph's page rule removed stays the language model's: it is alone on its page afterwards."""
+    rng, rows = random.Random(3), []
+    for n in range(240):
+        image = f"{'https' if rng.random() < 0.9 else 'http'}://i/{rng.randrange(200)}.jpg"
+        row = record(f"t{n % 90}", page=f"https://p/{n % 120}", image=image, main=rng.choice(["true"] * 5 + ["false"]))
+        methods = sorted(rng.sample(METHODS, rng.choice([1, 1, 2, 3])))
+        rows.append({**row, "record_id": f"{n}", "methods": methods, "split": rng.choice(["train", "val"])})
+    write_records(str(tmp_path / "m"), [rows[i::3] for i in range(3)])
+    urls = sorted({row["image_url"] for row in rows})
+    images = [image_row(url, status="ok" if n % 7 else "missing") for n, url in enumerate(urls)]
+    write_table(str(tmp_path / "i"), "images", images)
+    rules = ["page_rule.by=page_title", "page_rule.methods=[knowledge_graph]", "unit_rows=8"]
+    second = [*rules, f"images={tmp_path}/i", "draw.n=80", "downsample_from=knowledge_graph"]
+    curate(tmp_path, *rules)
+    for source, out in (("m", "at_once"), ("r", "after")):
+        cli.execute("curate", [f"input={tmp_path}/{source}", f"out={tmp_path}/{out}", *second])
+    printed = capsys.readouterr().out
+
+    def credits(out: str) -> dict[str, str]:
+        table = open_table(str(tmp_path / out))
+        return {row["record_id"]: row["credited_method"] for batch in table.batches() for row in batch.to_pylist()}
+
+    def steps(out: str) -> list[CurationStep]:
+        return steps_of(open_table(str(tmp_path / out)).counts().tallies)
+
+    assert credits("after") == credits("at_once")
+    assert set(credits("after").values()) == set(METHODS)
+    *first, exists, drawn = steps("after")
+    assert (first, exists.name, drawn.name) == (steps("r"), "picture_exists", "draw")
+    assert (drawn.n, drawn.by_method) == (steps("at_once")[-1].n, steps("at_once")[-1].by_method)
+    assert first[-1].n - exists.n == sum(url in {images[n]["source_url"] for n in range(0, len(urls), 7)} for url in [
+        row["image_url"] for row in rows if row["record_id"] in credits("r")
+    ])  # fmt: skip
+    alone = next(step for step in first if step.ends_own_rules)
+    of_graph = f"  knowledge_graph: {alone.of('knowledge_graph'):,} after its own filters"
+    assert printed.count(of_graph) == 2, "of the first selection, and of the one that continues it"
+    counts = open_table(str(tmp_path / "after")).counts()
+    assert counts.filtered == {"picture_exists": first[-1].n - exists.n, "draw": exists.n - 80}
+    (tmp_path / "after" / "_run" / "manifest.json").unlink()
+    again = cli.execute("curate", [f"input={tmp_path}/r", f"out={tmp_path}/after", *second])
+    assert isinstance(again, dict)
+    assert again["counts"]["tallies"] == counts.tallies
+
+
+def test_precedence_decides_the_credit(tmp_path: Path) -> None:
+    rows = [{**record("a"), "methods": [*METHODS]}, {**record("b"), "methods": []}]
+    write_records(str(tmp_path / "m"), [rows])
+    curate(tmp_path, "precedence=[manual]")
+    later = cli.execute("curate", [f"input={tmp_path}/r", f"out={tmp_path}/later"])  # the graph is first by default
+    assert isinstance(later, dict)
+    for out in ("r", "later"):
+        (batch,) = open_table(str(tmp_path / out)).batches(["page_title", "methods", "credited_method"])
+        assert batch.to_pylist() == [
+            {"page_title": "a", "methods": [*METHODS], "credited_method": "manual"},
+            {"page_title": "b", "methods": [], "credited_method": None},
+        ]
 
 
 def test_wrong_keys_are_named_in_one_line(wrong: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,8 @@ def tables(tmp_path: Path) -> dict[str, str]:
     rubric = of_rubric(Rubric.from_dict(data), data)
     records = [
         {"record_id": f"r{n}", "image_id": IDS[n], "image_url": URL.format(n), "page_title": f"Page, “{n}”",
-         "page_url": f"https://en.wikipedia.org/wiki/{n}", "split": "val", "methods": ["knowledge_graph"]}
+         "page_url": f"https://en.wikipedia.org/wiki/{n}", "split": "val", "methods": ["knowledge_graph"],
+         "credited_method": "knowledge_graph"}
         for n in range(4)
     ]  # fmt: skip
     records.append({"record_id": "r9", "image_id": "folder", "image_url": "photos/1.jpg", "page_title": "t"})
@@ -228,7 +229,7 @@ def test_the_released_pictures_are_fetched_judged_and_annotated(tables, tmp_path
     out = release(tables)
     back = tmp_path / "back"
     cli.execute("items", [f"input={out}/data/pictures.csv", "columns.pictures=image_url", f"out={back}/pictures"])
-    columns = ("image_id", "image_url", "page_url", "page_title", "split", "methods")
+    columns = ("image_id", "image_url", "page_url", "page_title", "split", "methods", "credited_method")
     records = [{name: row[name] for name in columns} for row in rows_of(f"{back}/pictures/records")]
     before = rows_of(tables["records"])[:4]
     assert records == [{name: row[name] for name in columns} for row in sorted(before, key=lambda r: r["image_id"])]

@@ -12,6 +12,10 @@ def test_columns_of_records() -> None:
         ({"wit_split": "validation"}, {"split": "val"}),
         ({"wit_split": "test"}, {"split": "test"}),
         (
+            {"century_method": " with_knowledge_graph; "},
+            {"methods": ["knowledge_graph"], "credited_method": "knowledge_graph"},
+        ),
+        (
             {"century_method": "with_foundation_model;manually_curated;other"},
             {"methods": ["language_model", "manual", "other"]},
         ),

@@ -244,8 +244,9 @@ def test_steps_are_counted_by_method_and_split() -> None:
     read = read_rows(TableInMemory("records", rows), thumbnails="wikimedia")  # type: ignore[arg-type]
     decision, _ = decide(rows)
     tally = statistics.steps(read, decision, 0, 4)
-    by_step = statistics.by_step(tally)
+    by_step = {step.name: step.by_method for step in statistics.steps_of({statistics.TALLY: tally})}
     assert list(by_step) == ["matched", *decision.applied]
+    assert [step.n for step in statistics.steps_of({statistics.TALLY: tally})] == [4, 3, 3, 3, 2, 2, 1]
     assert by_step["matched"] == {
         "knowledge_graph": {"train": 1, "val": 1},
         "manual": {"train": 1, "unknown": 1},
@@ -270,26 +271,30 @@ def test_steps_are_counted_by_method_and_split() -> None:
 
 def test_counts_are_printed_by_method_and_for_all_only_if_there_are_several() -> None:
     tally = {"kg/val/matched": 2, "kg/train/matched": 6, "kg/train/https": 3, "kg/val/https": 1}
-    counts: dict[str, Any] = {"rows_in": 9, "filtered": {"https": 4}, "tallies": {statistics.TALLY: tally}}
-    assert [line.split() for line in statistics.lines(counts)][:3] == [["kg"], ["matched", "8"], ["https", "4"]]
-    assert list(statistics.lines(counts))[-2:] == [
+
+    def printed(tally: dict[str, int], left: list[int]) -> list[str]:
+        of_all = dict(zip(("/train/matched", "/train/https"), left, strict=True))
+        return list(statistics.lines({statistics.TALLY: tally | of_all}))
+
+    lines = printed(tally, [8, 4])
+    assert [line.split() for line in lines[:3]] == [["kg"], ["matched", "8"], ["https", "4"]]
+    assert lines[-2:] == [
         "  kg: 8 records matched (6 train, 2 val)", "  kg: 4 after its own filters (50.0 %; 3 train, 1 val)"
     ]  # fmt: skip
-    counts["tallies"] = {statistics.TALLY: {"lm/train/matched": 1, "lm/train/https": 1} | tally}
-    assert [line.split() for line in statistics.lines(counts)][:3] == [
+    assert [line.split() for line in printed({"lm/train/matched": 1, "lm/train/https": 1} | tally, [9, 5])][:3] == [
         ["all", "kg", "lm"],
         ["matched", "9", "8", "1"],
         ["https", "5", "4", "1"],
     ]
-    assert list(statistics.lines({"tallies": {}})) == []
+    assert list(statistics.lines({})) == list(statistics.lines({statistics.TALLY: {}})) == []
     starter = {statistics.ELIGIBLE: {"Asia": 5, "Africa": 2}, statistics.STARTER: {"Asia": 1}}
-    first, *regions = statistics.region_lines({"tallies": starter})
+    first, *regions = statistics.region_lines(starter)
     assert first == "  starter set: 1 of 7 pictures that are sensitive enough"
     assert [line.split() for line in regions] == [
         ["Africa", "0", "of", "2"],
         ["Asia", "1", "of", "5"],
     ]
-    assert list(statistics.region_lines({"tallies": {}})) == []
+    assert list(statistics.region_lines({})) == []
 
 
 def test_too_many_methods_are_refused() -> None:

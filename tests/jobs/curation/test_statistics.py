@@ -36,4 +36,6 @@ def test_a_record_counts_after_each_step_until_the_rule_that_drops_it() -> None:
     assert statistics.steps(rows, decision, 0, 4) == {
         **{f"m/train/{step}": count for step, count in left.items()},
         **{f"m/test/{step}": int(step == "matched") for step in left},
+        **{f"/train/{step}": count for step, count in left.items()},
+        **{f"/test/{step}": int(step == "matched") for step in left},
     }

@@ -15,7 +15,7 @@ from jobs.html.thumbnails import Thumbnail
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.observations import Observations
-from jobs.page.build import RULE_LABELS, _shown_tops, funnel, prompts, report_page
+from jobs.page.build import _shown_tops, funnel, prompts, report_page
 from jobs.page.gallery import Gallery
 from jobs.page.model import GalleryPicture, ModelFacts, Page
 from jobs.papers.report_results import ReportResults
@@ -37,36 +37,85 @@ def steps(**corpus: Any) -> list[tuple[str, int]]:
     return [(step.label, step.n) for step in funnel(corpus)]
 
 
+LEFT = {"matched": 30, "is_main_image": 26, "one_image_a_page": 20, "one_row_an_image": 20}
+
+
+def tally(**left: int) -> dict[str, int]:
+    """Return the tally of a selection: the first of the records is of method k, the others of l."""
+    parts = ((f"/train/{step}", f"k/train/{step}", f"l/train/{step}") for step in left)
+    counts = ((n, min(n, 1), n - min(n, 1)) for n in left.values())
+    return {key: n for keys, of_step in zip(parts, counts, strict=True) for key, n in zip(keys, of_step, strict=True)}
+
+
 def test_each_step_has_what_is_left() -> None:
-    first, second = list(RULE_LABELS)[:2]
     matches = table(rows_in=1000, rows_out=30, filtered={"language": 600, "title": 370})
-    records = table(
-        rows_in=30,
-        filtered={first: 4, second: 6, "other": 2},
-        tallies={"steps": {f"0/{second}": 1, f"1/{first}": 1}},
-    )
+    records = table(rows_in=30, rows_out=20, tallies={"steps": tally(**LEFT)})
     images = table(status={"ok": 15, "missing": 3})
     vectors = table(status={"ok": 14, "unparsed": 1})
     assert steps(matches=matches, records=records, images=images, embeddings=vectors) == [
         ("read from the corpus", 1000),
         ("in the requested language", 400),
         ("title contains a search term", 30),
-        (RULE_LABELS[first], 26),
-        (RULE_LABELS[second], 20),
+        ("main image of its page", 26),
+        ("page with one image", 20),
+        ("one record per picture", 20),
         ("picture found and readable", 15),
         ("embedded", 14),
     ]
+    notes = {step.label: step.note for step in funnel({"matches": matches, "records": records}) if step.note}
+    assert notes == {
+        "main image of its page": "k 1, l 25",
+        "page with one image": "after the rules for each method alone: k 1 of 1, l 19 of 29",
+        "one record per picture": "k 1, l 19",
+    }
+
+
+def test_a_selection_from_a_selection_continues_its_steps() -> None:
+    """The rules that it applies again drop no record: they are the first selection's steps, with its counts."""
+    again = {"matched": 20, "is_main_image": 20, "one_image_a_page": 20, "picture_exists": 14, "one_row_an_image": 14}
+    first = [("read by the selection", 30), ("main image of its page", 26), ("page with one image", 20)]
+    first.append(("one record per picture", 20))
+
+    def continued(*left: dict[str, int]) -> list[tuple[str, int]]:
+        tallies = {f"steps {n}" if n > 1 else "steps": tally(**of_run) for n, of_run in enumerate((LEFT, *left), 1)}
+        return steps(records=table(tallies={"term": {"war": 1}, **tallies}))
+
+    cases: dict[str, tuple[list[dict[str, int]], list[tuple[str, int]]]] = {
+        "pictures exist": ([again], [("picture still at its source", 14)]),
+        "nothing new": ([LEFT | dict.fromkeys(LEFT, 20)], []),
+        "a rule drops more": ([again | {"one_image_a_page": 17}], [
+            ("page with one image", 17), ("picture still at its source", 14)
+        ]),
+        "other records": ([dict.fromkeys(again, 5)], [
+            ("read by the next selection", 5), ("picture still at its source", 5)
+        ]),
+        "three": ([again, dict.fromkeys(LEFT, 14) | {"draw": 9}], [
+            ("picture still at its source", 14), ("drawn at random", 9)
+        ]),
+    }  # fmt: skip
+    assert {name: continued(*left) for name, (left, _) in cases.items()} == {
+        name: [*first, *more] for name, (_, more) in cases.items()
+    }
 
 
 def test_steps_that_were_not_taken_are_left_out() -> None:
-    first = next(iter(RULE_LABELS))
     assert steps(matches=table(rows_in=9, rows_out=2, filtered={"title": 7})) == [
         ("read from the corpus", 9), ("title contains a search term", 2)
     ]  # fmt: skip
-    assert steps(records=table(rows_in=5, filtered={first: 1})) == []  # no rule was applied
-    assert steps(records=table(rows_in=5, tallies={"steps": {f"0/{first}": 0}})) == [(RULE_LABELS[first], 5)]
+    assert steps(records=table(rows_in=5, filtered={"is_main_image": 1})) == []  # no rule was applied
     assert steps(images=table(status={"missing": 3})) == [("picture found and readable", 0)]
     assert steps() == []
+
+
+def test_rows_that_a_purge_removed_are_a_separate_step() -> None:
+    matches = table(rows_in=40, rows_out=29, filtered={"title": 10, "purged": 1})
+    records = table(rows_in=30, rows_out=18, filtered={"purged": 2}, tallies={"steps": tally(**LEFT)})
+    before = [("read from the corpus", 40), ("title contains a search term", 30)]
+    assert steps(matches=matches) == [*before, ("left after a purge", 29)]
+    assert steps(matches=matches, records=records)[2:] == [
+        ("main image of its page", 26), ("page with one image", 20), ("one record per picture", 20),
+        ("left after a purge", 18),
+    ]  # fmt: skip
 
 
 def page(tables: ReportTables, rows: list[dict[str, Any]], **changes: Any) -> Page:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.purging.purged_table import purged_table
-from jobs.purging.rewriting import PURGED
+from jobs.store.counts import PURGED
 from jobs.store.table_plan import TablePlan
 from tests.factories import write_table
 

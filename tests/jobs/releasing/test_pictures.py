@@ -13,6 +13,8 @@ RECORDS: list[dict[str, Any]] = [
     {"image_id": "a", "image_url": "https://h/a", "page_title": "A", "split": "", "methods": None,
      "page_url": "https://me:word@h/page?n=2&sig=abc"},
     {"image_id": "a", "image_url": "https://h/a2", "page_title": "later"},
+    {"image_id": "g", "image_url": "https://h/g", "methods": ["knowledge_graph", "manual"],
+     "credited_method": "manual"},
     {"image_id": "c", "image_url": "ftp://h/c"},
     {"image_id": "d", "image_url": None},
     {"image_id": "e", "image_url": "https://user:secret@h/e"},
@@ -38,15 +40,16 @@ def test_pictures_with_a_link_and_their_facts() -> None:
         source("records", RECORDS), starter=source("records", RECORDS[:1]), images=source("images", CREDITS),
         exclusion_filter=excluded,
     )  # fmt: skip
-    assert list(pictures.rows) == ["a", "b"]
-    a, b = pictures.rows.values()
+    assert list(pictures.rows) == ["a", "b", "g"]
+    a, b, credited = pictures.rows.values()
+    assert (a["century_method"], credited["century_method"]) == ("", "manually_curated")
     assert (a["image_url"], a["page_title"], a["author"], a["licence"]) == ("https://h/a", "A", "first", "CC0")
     assert (b["wit_split"], b["century_method"], b["author"], b["licence"]) == (
         "validation", "manually_curated;own", None, None
     )  # fmt: skip
     assert [a["is_starter_set"], b["is_starter_set"]] == [False, True]
     assert [a["wikipedia_url"], b["wikipedia_url"]] == ["https://h/page?n=2", None]
-    assert pictures.licences == {"CC0": 1, "": 1}
+    assert pictures.licences == {"CC0": 1, "": 2}
     assert pictures.left_out == {
         "excluded": 2, "without a link": 2, "with a link that contains credentials or a signature": 2
     }  # fmt: skip
