@@ -45,7 +45,7 @@ class AnswerReader:
 
         Args:
             batch: rows of table `responses`: `item_id`, `model`, `prompt`, `condition`, `sample`, `text`, `truncated`,
-                `status`, `error_kind`, `error_message`.
+                `empty_context`, `status`, `error_kind`, `error_message`.
 
         Returns:
             The table `ratings`: responses in the batch's order, one row per question. If an answer cannot be
@@ -84,5 +84,6 @@ class AnswerReader:
                 columns = failed(RatingRow, result.status, ScoringError(result.kind or "", result.message or ""))
             raw = None if columns["status"] == Status.OK else response["text"]
             values = [answer.value for answer in question.answers]
-            rows.append({**key, **columns, "answers": values, "raw": raw})
+            more: RatingRow = {"answers": values, "raw": raw, "empty_context": response["empty_context"]}
+            rows.append({**key, **columns, **more})
         return rows

@@ -98,7 +98,7 @@ class Generator:
         for item in items:
             result = next(results) if item["inputs"] is not None else None
             for sample, seed in enumerate(seeds[item["item_id"]]):
-                key = self._key(item["item_id"], sample, seed)
+                key = {**self._key(item["item_id"], sample, seed), "empty_context": item["empty_context"]}
                 if result is None:
                     rows.append({**key, **ended(ResponseRow, item)})
                 elif isinstance(result, ScoringError):

@@ -21,6 +21,7 @@ _WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # why no model is asked a
         ScoringError(NO_RESPONSE, f"the response was refused or has no text (the item's attribute {RESPONSE_STATUS})"),
     ),
 }
+EMPTY_CONTEXT = "empty_context"  # attribute of an item without the text of its condition: why it has none
 TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric's
 QUESTIONS = "questions"  # `actors.schemas.OWN_QUESTIONS`, the item's questions, which replace the rubric's
 NO_TARGET = ScoringError("no_target", "neither the item nor targets= names a target")
@@ -35,7 +36,8 @@ def skip_reason(
     Args:
         item: a row of `jobs.judging.items`.
         pictures: the number of pictures that the prompt shows; 0: none; None: all of them, at least one.
-        required_fields: context fields of which at least one must not be empty; empty if context is optional.
+        required_fields: context fields of which at least one must not be empty; empty if context is optional. If it is
+            not, an item that lacks the text of its condition is skipped too.
     """
     if reason := _withheld(item["status"]):
         return reason
@@ -50,10 +52,12 @@ def skip_reason(
             return Status.MISSING_INPUT, ScoringError(
                 "no_picture", "the item has no picture, or a picture has no bytes"
             )
-    if context.is_empty(item, required_fields):
-        return Status.SKIPPED, ScoringError(
-            "empty_context", f"all context fields are empty: {', '.join(required_fields)}"
-        )
+    lacks_text = required_fields and item.get(EMPTY_CONTEXT)  # although it may have the name of an entity
+    if lacks_text or context.is_empty(item, required_fields):
+        message = f"all context fields are empty: {', '.join(required_fields)}"
+        if lacks_text:
+            message = f"the item has no text of its condition: {item[EMPTY_CONTEXT]}"
+        return Status.SKIPPED, ScoringError("empty_context", message)
     return None
 
 
@@ -69,8 +73,10 @@ def count_pictures(tally: Counter[str], pictures: int, tokens: int | None) -> No
         tally["pictures/tokens"] += tokens
 
 
-def count_prompt(tally: Counter[str], *, truncated: Sequence[str] | None, moves_system: bool) -> None:
-    """Count an item in a stage's tally if its prompt deviates from the prompt's file.
+def count_prompt(
+    tally: Counter[str], item: Mapping[str, Any], *, truncated: Sequence[str] | None, moves_system: bool
+) -> None:
+    """Count an item in a stage's tally if its prompt deviates from the prompt's file or its condition.
 
     Args:
         truncated: the context fields that were cut.
@@ -79,5 +85,7 @@ def count_prompt(tally: Counter[str], *, truncated: Sequence[str] | None, moves_
     if truncated:
         tally["truncated/items"] += 1
         tally.update(f"truncated field/{field}" for field in truncated)
+    if reason := item.get(EMPTY_CONTEXT):
+        tally[f"empty context/{reason}"] += 1
     if moves_system:
         tally["system text/in the user's turn"] += 1

@@ -119,6 +119,7 @@ class LoglikRater:
                 scores = self.scorer.score(from_bytes(item["inputs"]), self._complete(targets))
             if isinstance(scores, ScoringError):
                 columns, scores = failed(RatingRow, Status.ERROR, scores), None
+            columns["empty_context"] = item["empty_context"]
             rows += self._rows(item["item_id"], targets, scores, columns)
         self._items += batch.num_rows
         return rating_table(rows)

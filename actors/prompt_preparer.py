@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import TARGETS, count_pictures, count_prompt, skip_reason
+from actors.items import EMPTY_CONTEXT, TARGETS, count_pictures, count_prompt, skip_reason
 from actors.model_files import resolve
 from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
@@ -88,6 +88,7 @@ class PromptPreparer:
             (item,) = batch.slice(number, 1).to_pylist()
             row = self._row(item)
             row["item_id"], row["targets"] = item["item_id"], item.get(TARGETS)
+            row["empty_context"] = item.get(EMPTY_CONTEXT)
             rows.append(row)
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
@@ -129,5 +130,5 @@ class PromptPreparer:
             by=self.chat,
         )
         count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
-        count_prompt(self._tally, truncated=truncated, moves_system=self.chat.moves_system)
+        count_prompt(self._tally, item, truncated=truncated, moves_system=self.chat.moves_system)
         return {"status": Status.OK.value, "truncated": truncated, "inputs": to_bytes(inputs)}

@@ -47,6 +47,7 @@ class ResponseRow(Ended, total=False):
     finish_reason: str
     refusal_kind: str | None
     truncated: list[str] | None
+    empty_context: str | None
 
 
 class RatingRow(Ended, total=False):
@@ -68,6 +69,7 @@ class RatingRow(Ended, total=False):
     probabilities: list[float]
     outside_mass: float
     truncated: list[str] | None
+    empty_context: str | None
     raw: str | None
     comment: str
     seconds: float
@@ -101,6 +103,7 @@ class PreparedQuestionsRow(Ended, total=False):
     shared: int
     suffixes: list[list[int]]
     truncated: list[str] | None
+    empty_context: str | None
 
 
 class PreparedPromptRow(Ended, total=False):
@@ -110,6 +113,7 @@ class PreparedPromptRow(Ended, total=False):
     targets: list[str] | None
     inputs: bytes
     truncated: list[str] | None
+    empty_context: str | None
 
 
 Row = TypeVar("Row", ImageRow, ResponseRow, RatingRow, SpanRow, PreparedQuestionsRow, PreparedPromptRow)

@@ -9,7 +9,16 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import NO_QUESTIONS, NO_TARGET, QUESTIONS, TARGETS, count_pictures, count_prompt, skip_reason
+from actors.items import (
+    EMPTY_CONTEXT,
+    NO_QUESTIONS,
+    NO_TARGET,
+    QUESTIONS,
+    TARGETS,
+    count_pictures,
+    count_prompt,
+    skip_reason,
+)
 from actors.model_files import resolve
 from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
@@ -101,14 +110,14 @@ class RubricPreparer:
         Returns:
             One row per item; `inputs`, `shared` and `suffixes` are null unless the status is ok.
         """
-        columns = {*schemas.ITEMS.names, TARGETS, QUESTIONS, *self.rubric.context_fields}
+        columns = {*schemas.ITEMS.names, TARGETS, QUESTIONS, EMPTY_CONTEXT, *self.rubric.context_fields}
         items = batch.select([name for name in batch.column_names if name in columns])
         rows: list[PreparedQuestionsRow] = []
         for number in range(items.num_rows):  # one by one, to hold only one item's pictures in memory
             (item,) = items.slice(number, 1).to_pylist()
             row = self._row(item)
             row["item_id"], row["targets"] = item["item_id"], item_targets(self.rubric, item)
-            row["questions"] = item.get(QUESTIONS)
+            row["questions"], row["empty_context"] = item.get(QUESTIONS), item.get(EMPTY_CONTEXT)
             rows.append(row)
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
@@ -151,7 +160,7 @@ class RubricPreparer:
         )
         inputs, shared, suffixes = prompts.tokens
         count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
-        count_prompt(self._tally, truncated=truncated, moves_system=self.chat.moves_system)
+        count_prompt(self._tally, item, truncated=truncated, moves_system=self.chat.moves_system)
         return {
             "status": Status.OK.value,
             "truncated": truncated,

@@ -161,7 +161,11 @@ class RubricRater:
             ratings[place] = rated
         if items:
             self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begin))
-        return [row for rated in ratings for row in rated]
+        return [
+            {**rating, "empty_context": row["empty_context"]}
+            for row, rated in zip(rows, ratings, strict=True)
+            for rating in rated
+        ]
 
     def _rated(self, items: Sequence[PreparedItem]) -> list[list[RatingRow]]:
         """Return the ratings of each item, as `[items][rows]`; if rating them together fails, rate each alone."""

@@ -40,6 +40,7 @@ RESPONSES = pa.schema({
     "finish_reason": STR,
     "refusal_kind": STR,
     "truncated": STRS,
+    "empty_context": STR,
     **_END,
 })  # fmt: skip
 RATINGS = pa.schema({
@@ -59,6 +60,7 @@ RATINGS = pa.schema({
     "probabilities": pa.list_(F64),
     "outside_mass": F64,
     "truncated": STRS,
+    "empty_context": STR,
     **_END,
     "raw": STR,
     "comment": STR,
@@ -105,6 +107,7 @@ PREPARED_QUESTIONS = pa.schema({
     "shared": I32,
     "suffixes": pa.list_(pa.list_(I32)),
     "truncated": STRS,
+    "empty_context": STR,
     **_END,
 })  # fmt: skip
 PREPARED_PROMPTS = pa.schema({
@@ -112,6 +115,7 @@ PREPARED_PROMPTS = pa.schema({
     "targets": STRS,
     "inputs": pa.large_binary(),
     "truncated": STRS,
+    "empty_context": STR,
     **_END,
 })  # fmt: skip
 WRITTEN_ANSWERS = pa.schema({
@@ -122,6 +126,7 @@ WRITTEN_ANSWERS = pa.schema({
     "sample": I32,
     "text": STR,
     "truncated": STRS,
+    "empty_context": STR,
     **_END,
 })  # fmt: skip
 RATED_ITEMS = pa.schema({"item_id": STR, **_END})

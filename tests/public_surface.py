@@ -1146,7 +1146,7 @@ COLUMNS = {
         score: double
     """,
     "responses": """
-        key response_id; version 4
+        key response_id; version 5
         response_id: string
         item_id: string
         model: string
@@ -1158,6 +1158,7 @@ COLUMNS = {
         finish_reason: string
         refusal_kind: string
         truncated: list<item: string>
+        empty_context: string
         status: string
         error_kind: string
         error_message: string
@@ -1176,7 +1177,7 @@ COLUMNS = {
         about: string
     """,
     "ratings": """
-        key item_id, target, rubric, question, rater, condition, method, order, sample; version 2
+        key item_id, target, rubric, question, rater, condition, method, order, sample; version 3
         item_id: string
         target: string
         rubric: string
@@ -1193,6 +1194,7 @@ COLUMNS = {
         probabilities: list<item: double>
         outside_mass: double
         truncated: list<item: string>
+        empty_context: string
         status: string
         error_kind: string
         error_message: string

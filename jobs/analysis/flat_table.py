@@ -23,6 +23,7 @@ ANSWER = (
     "expected",
     "outside_mass",
     "truncated",
+    "empty_context",
     "status",
     "error_kind",
     "comment",

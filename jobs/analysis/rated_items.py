@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.quantities import quantity
+from jobs.analysis.conditions import CONDITION
 from jobs.metrics.metric import Metric
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
@@ -83,6 +84,29 @@ def mismatches(
 
 
 def left_out(metrics: Iterable[Metric]) -> Iterator[str]:
+    """Yield a sentence for each set of rated items without gold, and for each condition with items without its text."""
+    metrics = list(metrics)
+    yield from _without_gold(metrics)
+    yield from _without_context(metrics)
+
+
+def _without_context(metrics: Iterable[Metric]) -> Iterator[str]:
+    counts: dict[tuple[str, str], list[int]] = {}
+    for metric in metrics:
+        if metric.name == "empty_context_share" and metric.value:
+            of_condition = counts.setdefault((metric.dims["rubric"], metric.dims.get(CONDITION, "")), [0, 0])
+            of_condition[0] += round(metric.value * metric.n)
+            of_condition[1] += metric.n
+    for (rubric, condition), (empty, rated) in counts.items():
+        named = f" under {condition!r}" if condition else ""
+        yield (
+            f"{empty:,} of {quantity(rated, 'rating')} of rubric {rubric}{named} are about items that lack the text of "
+            "their condition, such as an article (column empty_context): the prompt has no more than the name of an "
+            "entity. empty_context=skip leaves such items out."
+        )
+
+
+def _without_gold(metrics: Iterable[Metric]) -> Iterator[str]:
     """Yield a sentence for each set of rated items that metrics against gold leave out; questions may share one."""
     questions: dict[tuple[int, int], dict[str, None]] = {}
     for metric in metrics:

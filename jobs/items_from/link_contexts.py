@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.ids import content_id
+from actors.items import EMPTY_CONTEXT
 
-CONTEXTS = ("article", "titles", "gold", "none")
+NO_CONTEXT = "none"
+CONTEXTS = ("article", "titles", "gold", NO_CONTEXT)
 ARTICLE, TITLES = "article", "titles"  # roles of texts
 ENTITY, NODE = "entity", "node"  # attributes
 TALLY = "context"  # tally of the outcomes
@@ -54,7 +56,7 @@ def name_of(node: Node, lemma: str | None, language: str) -> str:
 def article_context(
     node: Node | None, articles: Mapping[str, str], *, language: str, lemma: str | None = None
 ) -> Context:
-    """Return the whole article of a node, with its title as the attribute `entity`.
+    """Return the whole article of a node, with its title as the attribute `entity`; only the title without an article.
 
     Args:
         node: the node; None if the knowledge base does not have it.
@@ -63,9 +65,9 @@ def article_context(
     if node is None:
         return Context(UNKNOWN)
     text = articles.get(in_language(node["article_text_ids"], language) or "")
-    if not text:
-        return Context(NO_ARTICLE)
     attributes = ((ENTITY, name_of(node, lemma, language)), (NODE, node["node_id"]))
+    if not text:
+        return Context(NO_ARTICLE, attributes)
     return Context(ARTICLE, attributes, ARTICLE, text, node["node_id"])
 
 
@@ -85,13 +87,16 @@ def with_context(
     """Return the rows of `items` and `texts` of an item with a context.
 
     The id is unchanged, so that ratings under several conditions can be compared by item. A context from another
-    knowledge base is replaced.
+    knowledge base is replaced. An item that gets no text, although its condition has one, has the attribute
+    `empty_context` with the reason.
 
     Args:
         item: row of `items`.
         texts: the rows of its texts.
     """
-    others = [(name, value) for name, value in item["attributes"] or () if name not in (ENTITY, NODE)]
+    earlier = (ENTITY, NODE, EMPTY_CONTEXT)
+    attributes = [(name, value) for name, value in item["attributes"] or () if name not in earlier]
+    attributes += context.attributes
     kept = [dict(text) for text in texts if text["role"] not in (ARTICLE, TITLES)]
     if context.text:
         parts = ("item", item["item_id"], context.role, context.source, context.text)
@@ -102,5 +107,7 @@ def with_context(
             "source": context.source or item["item_id"],
             "text": context.text,
         })  # fmt: skip
-    row = {**item, "text_ids": [text["text_id"] for text in kept], "attributes": [*others, *context.attributes]}
+    elif context.outcome != NO_CONTEXT:
+        attributes.append((EMPTY_CONTEXT, context.outcome))
+    row = {**item, "text_ids": [text["text_id"] for text in kept], "attributes": attributes}
     return row, kept

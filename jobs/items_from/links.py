@@ -18,7 +18,7 @@ from jobs.errors import InputError
 from jobs.items_from import link_contexts
 from jobs.items_from.config import ItemsConfig
 from jobs.items_from.kept_rows import KeptRows, column_keys, value_keys
-from jobs.items_from.link_contexts import CONTEXTS, NO_GOLD, NO_LINK, TALLY, Context
+from jobs.items_from.link_contexts import CONTEXTS, NO_CONTEXT, NO_GOLD, NO_LINK, TALLY, Context
 from jobs.items_from.linked_units import linked_items, linked_units
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.runtime.selection import exclusions
@@ -46,7 +46,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     _check_texts(cfg, base)
     inputs = tuple(table.whole() for name, table in tables.items() if table is not base)
     identity: dict[str, Any] = {"context": cfg.context, "unit_rows": cfg.unit_rows}
-    if cfg.context != "none":
+    if cfg.context != NO_CONTEXT:
         identity["language"] = cfg.kb.language
     if cfg.context == "titles":
         identity["k"] = cfg.k
@@ -86,7 +86,7 @@ class _UnitReader:
             self._texts = KeptRows(
                 folder / "texts.arrow", tables["texts"], all_columns, keys_of=[column_keys("text_id")]
             )
-        if cfg.context == "none":
+        if cfg.context == NO_CONTEXT:
             return
         links, best = tables["links"], cfg.k if cfg.context == "titles" else 1
         keys_of = [column_keys("node_id")]
@@ -163,7 +163,7 @@ class _UnitReader:
 
     def _contexts(self, items: Sequence[Mapping[str, Any]]) -> list[Context]:
         if self._nodes is None:
-            return [Context("none")] * len(items)
+            return [Context(NO_CONTEXT)] * len(items)
         language = self._cfg.kb.language
         if self._cfg.context == "gold":
             names = [dict(item["attributes"] or ()).get(self._cfg.gold_node) for item in items]
@@ -213,7 +213,7 @@ def _check(cfg: ItemsConfig) -> None:
         raise InputError(f"context={cfg.context}: must be one of {', '.join(CONTEXTS)}")
     if cfg.k < 1:
         raise InputError(f"k={cfg.k}: must be at least 1")
-    if cfg.context != "none" and cfg.kb.path is None:
+    if cfg.context != NO_CONTEXT and cfg.kb.path is None:
         raise InputError(f"context={cfg.context}: kb.path= is required: the folder that remine kb wrote")
     if cfg.texts and not cfg.input_items:
         raise InputError(f"texts={cfg.texts}: allowed only with input_items=, whose texts it has; omit it")
@@ -230,7 +230,7 @@ def _open(cfg: ItemsConfig) -> dict[str, TableSource]:
         tables["items"] = open_table(cfg.input_items, *kinds)
     if cfg.texts:
         tables["texts"] = open_table(cfg.texts, "texts")
-    if cfg.kb.path is not None and cfg.context != "none":
+    if cfg.kb.path is not None and cfg.context != NO_CONTEXT:
         tables["nodes"] = open_table(locations.join(cfg.kb.path, "nodes"), "nodes")
         if cfg.context != "titles":
             tables["articles"] = open_table(locations.join(cfg.kb.path, "articles"), "texts")

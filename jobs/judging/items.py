@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.items import JUDGED, NO_RESPONSE, RESPONSE_STATUS, TARGETS
+from actors.items import EMPTY_CONTEXT, JUDGED, NO_RESPONSE, RESPONSE_STATUS, TARGETS
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.judging.joined_rows import lookup, lookup_pictures
@@ -157,9 +157,9 @@ class Reader:
 
         Returns:
             `item_id`, `pictures: list<large_binary>`, `status`, `targets: list<string>`, each context field (string),
-            and `jobs.runtime.selection.exclusions.SHOWN`, the ids and URLs that exclusions are compared
-            with. With `whole_texts` also `texts` and `text_ids: map<string, list<string>>`, the texts of
-            each role in their order.
+            with them `empty_context`, why the item has no text of its condition (null if it has), and
+            `jobs.runtime.selection.exclusions.SHOWN`, the ids and URLs that exclusions are compared with. With
+            `whole_texts` also `texts` and `text_ids: map<string, list<string>>`, the texts of each role in their order.
         """
         _, *others = task.unit.inputs
         joined = dict(zip(self.joined_tables, others, strict=True))
@@ -236,7 +236,7 @@ class Reader:
         items = pa.table({"item_id": pa.array(item_ids, pa.string()), "pictures": pictures, "status": status})
         items = items.append_column(TARGETS, pa.array(targets, pa.list_(pa.string())))
         items = items.append_column(exclusions.SHOWN, pa.array(shown, pa.list_(pa.string())))
-        for field in self.fields:
+        for field in (*self.fields, EMPTY_CONTEXT) if self.fields else ():
             values = [_string(context.get(field)) for context in contexts]
             items = items.append_column(field, pa.array(values, pa.string()))
         return items

@@ -9,12 +9,15 @@ from jobs.runtime.process.console import say
 def show_prompts(tallies: Mapping[str, Mapping[str, int]]) -> None:
     """Print where prompts differ from their file; nothing if they do not.
 
-    Prints the number of items whose context was cut, in total and by field, and whether the model's chat template takes
-    no system turn.
+    Prints the number of items whose context was cut, in total and by field, and that of items without the text of their
+    condition, by reason, and whether the model's chat template takes no system turn.
     """
     if items := tallies.get("truncated", {}).get("items"):
         fields = ", ".join(f"{field} {count:,}" for field, count in sorted(tallies["truncated field"].items()))
         say(f"  context truncated of {items:,} items ({fields}); their rows name the fields in `truncated`")
+    if empty := tallies.get("empty context"):
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(empty.items()))
+        say(f"  no text of the condition for {quantity(sum(empty.values()), 'item')} ({reasons}); see `empty_context`")
     if tallies.get("system text"):
         say("  the model's chat template takes no system turn here: its text begins the user's turn")
 

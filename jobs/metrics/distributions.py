@@ -38,7 +38,10 @@ _DEFINITIONS = {
     "coverage": "Ok ratings / requested ratings; n counts requested ratings.",
     "truncated_share": "Ok ratings whose prompt had a context that was cut / ok ratings; interval of Wilson (1927), "
     "ratings taken as independent; n counts ratings.",
+    "empty_context_share": "Ok ratings of items without the text of their condition (column empty_context) / ok "
+    "ratings; interval of Wilson (1927), ratings taken as independent; n counts ratings.",
 }
+MARKS = ("truncated", "empty_context")  # columns that are null unless the context is not as it should be
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class Distribution:
         ordinal: whether the answers are on a scale: an answer of any rater has a score. None if no rating of any
             rater is ok.
         reason: why the shares are undefined; None if they are defined.
-        truncated: number of ok ratings whose context was cut (column `truncated`).
+        truncated: number of ok ratings whose context was cut (column `truncated`); `empty_context`: number of those
+            whose item has no text of its condition.
     """
 
     rater: str
@@ -83,6 +87,7 @@ class Distribution:
     outside_mass: Metric
     reason: str | None = None
     truncated: int = 0
+    empty_context: int = 0
 
     @property
     def ok(self) -> int:
@@ -133,7 +138,7 @@ class Distributions:
         # distinguished.
         self._values: dict[tuple[str, ...], Counter[str] | None] = {}
         self._lists: dict[tuple[str, str], set[tuple[str, ...]] | None] = {}
-        self._truncated: Counter[tuple[str, ...]] = Counter()
+        self._marked: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in MARKS}
         self._score: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
         self._outside: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
 
@@ -145,7 +150,7 @@ class Distributions:
     @property
     def columns(self) -> list[str]:
         """The columns of `ratings` that `add` needs."""
-        return [*self._by, "status", "value", "score", "answers", "outside_mass", "truncated"]
+        return [*self._by, "status", "value", "score", "answers", "outside_mass", *MARKS]
 
     def add(self, batch: pa.Table) -> None:
         """Count a batch of any number of rows; it may have other columns and dictionary-encoded strings.
@@ -165,9 +170,10 @@ class Distributions:
             self._statuses[self._key(by)][status] += count
         for *by, value, count in _grouped(ok, [*self._by, "value"], [([], "count_all")]):
             self._add_value(self._key(by), value, count)
-        cut = ok.filter(pc.is_valid(ok["truncated"])).select(list(self._by))
-        for *by, count in _grouped(cut, list(self._by), [([], "count_all")]):
-            self._truncated[self._key(by)] += count
+        for name, marked in self._marked.items():
+            not_whole = ok.filter(pc.is_valid(ok[name])).select(list(self._by))
+            for *by, count in _grouped(not_whole, list(self._by), [([], "count_all")]):
+                marked[self._key(by)] += count
         for name, into in (("score", self._score), ("outside_mass", self._outside)):
             numbers = ok[name].cast(pa.float64())
             squared = ok.select(list(self._by)).append_column("x", numbers)
@@ -191,8 +197,9 @@ class Distributions:
 
         for key, statuses in self._statuses.items():
             merged._statuses[shorter(key)].update(statuses)
-        for key, count in self._truncated.items():
-            merged._truncated[shorter(key)] += count
+        for name, marked in self._marked.items():
+            for key, count in marked.items():
+                merged._marked[name][shorter(key)] += count
         for key, counts in self._values.items():
             if counts is None:
                 merged._values[shorter(key)] = None
@@ -237,7 +244,8 @@ class Distributions:
                 "outside_mass_mean", asked, empty=empty, reason="the rater gave no probabilities"
             ),
             reason=reason,
-            truncated=self._truncated[key],
+            truncated=self._marked["truncated"][key],
+            empty_context=self._marked["empty_context"][key],
         )
 
     def _shares(self, key: tuple[str, ...], ok: int) -> tuple[tuple[Share, ...], str | None]:
@@ -325,7 +333,8 @@ class _Sums:
 def metrics_of(distribution: Distribution) -> Iterator[Metric]:
     """Yield the metrics of a distribution: share (one per answer), mean_score, outside_mass_mean, coverage.
 
-    A distribution with truncated ratings has a truncated_share as well. Dims are rater, rubric, question, the extra
+    A distribution with truncated ratings has a truncated_share as well, one with ratings of items without the text of
+    their condition an empty_context_share. Dims are rater, rubric, question, the extra
     columns and, for a share, the answer. A metric that is undefined for lack of ok ratings has the status
     `missing_input`; a metric that does not apply (the mean of categories) has `skipped`.
     """
@@ -348,12 +357,13 @@ def metrics_of(distribution: Distribution) -> Iterator[Metric]:
         yield metric.at(**dims, answer=share.answer)
     yield distribution.mean_score.at(**dims)
     yield distribution.outside_mass.at(**dims)
-    if cut := distribution.truncated:
-        ok, interval = distribution.ok, proportion(cut, distribution.ok)
-        definition = _DEFINITIONS["truncated_share"]
-        yield estimated(
-            "truncated_share", definition, cut / ok, ok, coverage=distribution.coverage, interval=interval, dims=dims
-        )
+    for name, count in (("truncated", distribution.truncated), ("empty_context", distribution.empty_context)):
+        if count:
+            ok, metric = distribution.ok, f"{name}_share"
+            yield estimated(
+                metric, _DEFINITIONS[metric], count / ok, ok, coverage=distribution.coverage,
+                interval=proportion(count, ok), dims=dims,
+            )  # fmt: skip
     interval = proportion(distribution.ok, distribution.asked)
     coverage, asked = distribution.coverage, distribution.asked
     yield estimated(

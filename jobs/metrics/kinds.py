@@ -224,6 +224,7 @@ KINDS = (
     _kind("mean_score", Quantity.SCORE, place=_DISTRIBUTIONS),
     _kind("outside_mass_mean", Quantity.FRACTION, place=_DISTRIBUTIONS),
     _kind("truncated_share", Quantity.SHARE, place=_DISTRIBUTIONS),
+    _kind("empty_context_share", Quantity.SHARE, place=_DISTRIBUTIONS),
     _kind("coverage", Quantity.SHARE, place=_DISTRIBUTIONS),
 )  # fmt: skip
 KIND_OF = {kind.name: kind for kind in KINDS}

@@ -113,7 +113,7 @@ def compute_results(
         exclusion_filter,
         computed=MetricIndex(read_computed(tables.computed)),
     )
-    notices = [*mismatches(summary.rated, tables.items, items.hashes), *left_out(metrics)]
+    notices = [*mismatches(summary.rated, tables.items, items.hashes), *left_out([*of_answers, *metrics])]
     return ReportResults(of_answers, metrics, observations, notices, reduction.methods, registry.arrange(study), spans)
 
 

@@ -255,7 +255,7 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
             )
         ],
         schema=pa.schema(
-            [(name, pa.string()) for name in ("text", "status", "error_kind", "error_message")]
+            [(name, pa.string()) for name in ("text", "status", "error_kind", "error_message", "empty_context")]
             + [("truncated", pa.list_(pa.string()))]
         ),
     )

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from actors.items import NO_RESPONSE, count_pictures, count_prompt, skip_reason
+from actors.items import EMPTY_CONTEXT, NO_RESPONSE, count_pictures, count_prompt, skip_reason
 from actors.status import TIMED_OUT, failed_status
 from tests.cases import check_cases
 
@@ -59,6 +59,11 @@ def test_items_without_context_are_skipped_where_it_is_required() -> None:
         reason = skip_reason(item | texts, pictures=1, required_fields=fields)
         assert (reason and reason[1].kind) == ("empty_context" if is_skipped else None)
         assert reason is None or reason[1].message.endswith(f": {', '.join(fields)}")
+    named = item | {"title": "Djembe", EMPTY_CONTEXT: "no article"}
+    reason = skip_reason(named, pictures=1, required_fields=["title", "text"])
+    assert reason
+    assert reason[1] == ("empty_context", "the item has no text of its condition: no article")
+    assert skip_reason(named, pictures=1) is None
     reason = skip_reason(item | {"pictures": []}, pictures=1, required_fields=["title"])
     assert reason
     assert reason[1].kind == "no_picture"
@@ -66,13 +71,14 @@ def test_items_without_context_are_skipped_where_it_is_required() -> None:
 
 def test_prompts_that_were_cut_or_moved_are_counted_per_item_and_field() -> None:
     tally: Counter[str] = Counter()
-    count_prompt(tally, truncated=["article", "titles"], moves_system=False)
-    count_prompt(tally, truncated=["article"], moves_system=True)
-    count_prompt(tally, truncated=None, moves_system=False)
+    count_prompt(tally, {}, truncated=["article", "titles"], moves_system=False)
+    count_prompt(tally, {EMPTY_CONTEXT: None}, truncated=["article"], moves_system=True)
+    count_prompt(tally, {EMPTY_CONTEXT: "no link"}, truncated=None, moves_system=False)
     assert tally == {
         "truncated/items": 2,
         "truncated field/article": 2,
         "truncated field/titles": 1,
+        "empty context/no link": 1,
         "system text/in the user's turn": 1,
     }
 

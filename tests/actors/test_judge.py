@@ -189,6 +189,21 @@ def test_an_item_without_context_is_skipped(small: dict[str, Any]) -> None:
     assert ratings["score"].to_pylist()[:2] == [None, None]
 
 
+def test_ratings_say_that_their_item_has_no_text_of_its_condition(small: dict[str, Any]) -> None:
+    """The title, such as an entity's name, is in the prompt all the same; with skip, the item is not asked about."""
+    items = batch([png(1), png(1), png(1)], title=["A war", "A war", " "])
+    items = items.append_column("empty_context", pa.array([None, "no article", "no link"]))
+    marks = [None] * 2 + ["no article"] * 2 + ["no link"] * 2
+    answering = closed(small)(items)
+    assert (answering["empty_context"].to_pylist(), set(answering["status"].to_pylist())) == (marks, {"ok"})
+    probabilities = answering["probabilities"].to_pylist()
+    assert probabilities[2] == pytest.approx(probabilities[0])
+    assert probabilities[2] != pytest.approx(probabilities[4])
+    skipping = closed(small, empty_context="skip")(items)
+    assert skipping["empty_context"].to_pylist() == marks
+    assert skipping["status"].to_pylist() == ["ok"] * 2 + ["skipped"] * 4
+
+
 def test_differences_after_rescoring_are_tallied(small: dict[str, Any]) -> None:
     """All rows again, each alone: float32 changes probabilities by less than 1e-4 and no answer here."""
     rescoring = closed(small, rescore_fraction=1)

@@ -68,14 +68,14 @@ def contexts_of(world: Path, out: Path, *fields: str) -> dict[str, dict[str, Any
 
 def test_a_picture_keeps_its_id_and_gets_the_whole_article_of_the_best_entity(world: Path, capsys) -> None:
     out = items(world, "article", f"input_items={world}/images")
-    assert (
-        contexts_of(world, out, "entity", "article")
-        == {
-            IMAGES[0]: {"entity": "Apple", "article": "Apples are old."},
-            IMAGES[1]: {"entity": "bread lemma", "article": "Brot ist alt."},  # has no English title
-            **{image: {"entity": None, "article": None} for image in IMAGES[2:]},
-        }
-    )
+    assert contexts_of(world, out, "entity", "article", "empty_context") == {
+        IMAGES[0]: {"entity": "Apple", "article": "Apples are old.", "empty_context": None},
+        # has no English title
+        IMAGES[1]: {"entity": "bread lemma", "article": "Brot ist alt.", "empty_context": None},
+        IMAGES[2]: {"entity": "corn lemma", "article": None, "empty_context": "no article"},
+        IMAGES[3]: {"entity": None, "article": None, "empty_context": "not in the knowledge base"},
+        IMAGES[4]: {"entity": None, "article": None, "empty_context": "no link"},
+    }
     table = open_table(f"{out}/items")
     assert table.metadata["remine.condition"] == "article"
     tally = {"article": 2, "no article": 1, "not in the knowledge base": 1, "no link": 1}
@@ -130,7 +130,8 @@ def test_items_keep_their_texts_targets_and_gold_and_name_the_right_entity(world
     assert contexts_of(world, out, "entity", "article", "prompt") == {
         "item 0": {"entity": "Brot", "article": "Brot ist alt.", "prompt": "text 0"},
         "item 1": {"entity": "Apple", "article": "Apples are old.", "prompt": "text 1"},
-        **{f"item {n}": {"entity": None, "article": None, "prompt": f"text {n}"} for n in (2, 3, 4)},
+        "item 3": {"entity": "corn", "article": None, "prompt": "text 3"},
+        **{f"item {n}": {"entity": None, "article": None, "prompt": f"text {n}"} for n in (2, 4)},
     }
     table = open_table(f"{out}/items")
     assert table.counts().tallies["context"] == {

@@ -8,7 +8,12 @@ import pyarrow as pa
 from jobs.analysis.report_tables import ALL_PEOPLE, MAX_PEOPLE_SHOWN
 from jobs.metrics.distributions import Distribution, Distributions
 
-NULLS = {"answers": pa.list_(pa.string()), "outside_mass": pa.float64(), "truncated": pa.list_(pa.string())}
+NULLS = {
+    "answers": pa.list_(pa.string()),
+    "outside_mass": pa.float64(),
+    "truncated": pa.list_(pa.string()),
+    "empty_context": pa.string(),
+}
 
 
 class PeoplesDistributions:

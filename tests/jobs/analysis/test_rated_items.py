@@ -7,6 +7,8 @@ import pyarrow as pa
 
 from jobs.analysis.rated_items import MOST_TARGETS, RatedItems, left_out, mismatches
 from jobs.metrics.gold import without_gold
+from jobs.metrics.intervals import proportion
+from jobs.metrics.metric import estimated
 from jobs.store.hashing import hash_texts
 from tests.factories import TableInMemory, rating
 
@@ -103,3 +105,14 @@ def test_items_without_gold_are_named_once_for_all_questions_that_leave_them_out
     first, second = left_out(metrics)
     assert first.startswith("6 of 30 rated items have no gold for r/a, r/b:")
     assert second.startswith("1 of 2 rated items have no gold for r/d:")
+
+
+def test_ratings_without_the_text_of_their_condition_are_summed_by_condition():
+    def share(rater, k, n, condition):
+        dims = {"rater": rater, "rubric": "r", "question": "q", "condition": condition}
+        return estimated("empty_context_share", "d", k / n, n, interval=proportion(k, n), dims=dims)
+
+    article, gold = left_out([share("m", 9, 24, "article"), share("n", 7, 20, "article"), share("m", 1, 24, "gold")])
+    assert article.startswith("16 of 44 ratings of rubric r under 'article' ")
+    assert gold.startswith("1 of 24 ratings of rubric r under 'gold' ")
+    assert list(left_out([])) == []

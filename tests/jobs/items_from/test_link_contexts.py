@@ -40,8 +40,8 @@ def test_a_node_without_names_has_its_id() -> None:
 def test_a_node_that_is_not_there_and_one_without_an_article() -> None:
     assert article_context(None, {}, language="en") == Context(UNKNOWN)
     node = {"node_id": "n", "titles": [("en", "Drum")], "lemmas": None, "article_text_ids": [("en", "t")]}
-    assert article_context(node, {}, language="en") == Context(NO_ARTICLE)
     attributes = (("entity", "Drum"), ("node", "n"))
+    assert article_context(node, {}, language="en") == Context(NO_ARTICLE, attributes)
     assert article_context(node, {"t": "It is beaten."}, language="en") == Context(
         "article", attributes, role="article", text="It is beaten.", source="n"
     )
@@ -77,4 +77,10 @@ def test_a_context_replaces_that_of_another_knowledge_base() -> None:
     )
     assert (of_titles["source"], of_titles["text_id"] == of_another["text_id"]) == ("i", False)
     bare, nothing = with_context({**item, "attributes": None}, [], Context(NO_LINK), language="en")
-    assert (bare["attributes"], bare["text_ids"], nothing) == ([], [], [])
+    assert (bare["attributes"], bare["text_ids"], nothing) == ([("empty_context", "no link")], [], [])
+    empty = Context(NO_ARTICLE, (("entity", "Drum"), ("node", "n")))
+    named, _ = with_context(item, texts, empty, language="en")
+    reasons = [("theme", "sea"), ("entity", "Drum"), ("node", "n"), ("empty_context", "no article")]
+    assert (named["attributes"], named["text_ids"]) == (reasons, ["prompt"])
+    for context, expected in ((Context("none"), [("theme", "sea")]), (article, reasons[:-1])):
+        assert with_context(named, [], context, language="en")[0]["attributes"] == expected

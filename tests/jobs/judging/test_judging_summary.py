@@ -9,9 +9,11 @@ def test_cut_contexts_and_a_missing_system_turn_are_printed(capsys: pytest.Captu
     show_prompts({"pictures": {"shown": 3}})
     assert capsys.readouterr().out == ""
     cut = {"truncated": {"items": 1200}, "truncated field": {"title": 1, "article": 1200}}
-    show_prompts({**cut, "system text": {"in the user's turn": 5}})
-    first, second = capsys.readouterr().out.splitlines()
+    empty = {"empty context": {"no link": 2, "no article": 1000}}
+    show_prompts({**cut, **empty, "system text": {"in the user's turn": 5}})
+    first, without_text, second = capsys.readouterr().out.splitlines()
     assert "1,200 items (article 1,200, title 1)" in first
+    assert "1,002 items (no article 1,000, no link 2)" in without_text
     assert "system turn" in second
 
 

@@ -37,6 +37,7 @@ def row(**changes):
         "answers": SCALE,
         "outside_mass": None,
         "truncated": None,
+        "empty_context": None,
         "status": "ok",
     }
     return base | changes
@@ -277,6 +278,17 @@ def test_ratings_with_a_truncated_context_are_counted():
     assert [d.truncated for d in counted.without("condition").result()] == [0, 4]
     shares = [r for r in table_of(counted.result()).to_pylist() if r["metric"] == "truncated_share"]
     assert [(r["value"], r["n"], r["coverage"]) for r in shares] == [(2 / 3, 3, 0.75)] * 2
+
+
+def test_ratings_of_items_without_the_text_of_their_condition_are_counted():
+    marked = {"empty_context": "no article"}
+    rows = [scored(3, **marked), scored(4), scored(4), scored(2), row(status="error", **marked)]
+    counted = Distributions(extra=["condition"])
+    counted.add(batch([*rows, *(r | {"condition": "x"} for r in rows)]))
+    assert [d.empty_context for d in counted.result()] == [1, 1]
+    assert [d.empty_context for d in counted.without("condition").result()] == [2]
+    shares = [r for r in table_of(counted.result()).to_pylist() if r["metric"] == "empty_context_share"]
+    assert [(r["value"], r["n"], r["coverage"]) for r in shares] == [(0.25, 4, 0.8)] * 2
 
 
 def test_undefined_metrics_say_why():

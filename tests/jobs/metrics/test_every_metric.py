@@ -54,7 +54,8 @@ def report(tmp_path_factory):
         for model in ("qwen3@1", "gemma-3@1"):
             cut = ["article"] if i % 5 == 0 else None
             ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 2], truncated=cut))
-            ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 3 > 0], condition="article"))
+            ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 3 > 0], condition="article",
+                                  empty_context=None if i % 4 else "no article"))  # fmt: skip
             ratings += [rating(f"i{i}", model, q, ("yes", "no")[i % 3 == 0], rubric="dsg", target="a") for q in "12"]
         ratings.append(rating(f"i{i}", "expert", "kind", "event", method="gold"))
         ratings += [rating(f"i{i}", "expert", "relevant", str(1 + 4 * (i % 2)), target=t, method="gold")
