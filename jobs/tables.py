@@ -296,6 +296,7 @@ _ALL = [
         "high": (F64, "upper end of the interval"),
         "interval_method": (STR, "method of the interval"),
         "n": (I64, "number of rows it is computed from"),
+        "units": (I64, "number of independent units, such as pictures, that the interval rests on; null: n"),
         "coverage": (F64, "rated / asked"),
         "status": (STR, _STATUS),
         "reason": (STR, "the reason if it is undefined"),

@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from actors.ids import content_id
+from jobs.analysis.rating_codes import Reduction
 from jobs.judging.kept_rubric import KeptRubric, of_answers
+from jobs.metrics.distributions import Distributions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.run_files import IDENTITY, read_json
@@ -39,6 +41,21 @@ class TableInMemory:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         for first in range(0, self._rows.num_rows, self._batch):
             yield self._rows.slice(first, self._batch).select(list(columns))
+
+
+def add_ratings(counted: Distributions, batch: pa.Table) -> None:
+    """Count a batch of ratings with their units, which are items."""
+    counted.add(batch)
+    add_units(counted, batch)
+
+
+def add_units(counted: Distributions, batch: pa.Table) -> None:
+    """Add the units, which are items, of all ratings that were counted."""
+    with Reduction(by=counted.extra) as reduction:
+        reduction.add(batch)
+        for key in reduction.keys:
+            for part in reduction.by_units(key):
+                counted.add_units(key, part)
 
 
 def write_table(

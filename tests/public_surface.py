@@ -728,6 +728,7 @@ KEYS = {
         metrics.groups: list[str] = []
         metrics.disaggregate: list[str] = []
         metrics.minimum: int = 30
+        metrics.unit: str | None = None
         metrics.compare: list[str] = []
         metrics.contrast: list[str] = []
         metrics.baseline_condition: str | None = None
@@ -857,6 +858,7 @@ KEYS = {
         metrics.groups: list[str] = ['country']
         metrics.disaggregate: list[str] = []
         metrics.minimum: int = 30
+        metrics.unit: str | None = None
         metrics.compare: list[str] = []
         metrics.contrast: list[str] = []
         metrics.baseline_condition: str | None = None
@@ -1269,6 +1271,7 @@ COLUMNS = {
         high: double
         interval_method: string
         n: int64
+        units: int64
         coverage: double
         status: string
         reason: string

@@ -153,20 +153,19 @@ def _question_metrics(answers: Mapping[str, _Answers], compared: ComparedPairs, 
     models = [rater for rater in by_answer if raters.kinds.get(rater) not in ("human", "gold")][:MAX_LINES]
     groups = {rater: by_answer[rater] for rater in models} | ({PEOPLE: people} if people.asked else {})
     for name, comparisons in groups.items():
-        for metric in pairs.position_metrics(comparisons, compared.count):
+        for metric in pairs.position_metrics(comparisons, compared.count, compared.table.group):
             yield metric.at(rater=name)
         for metric in pairs.competitor_metrics(comparisons.preference(compared.count), compared.table):
             yield metric.at(rater=name)
     if not people.asked:
         return
     for rater in models:
-        yield pairs.pair_agreement(by_answer[rater].preference(compared.count), people, by=pairs.ANSWERS).at(
-            rater=rater
-        )
+        preference, prompt = by_answer[rater].preference(compared.count), compared.table.group
+        yield pairs.pair_agreement(preference, people, by=pairs.ANSWERS, group=prompt).at(rater=rater)
         probabilities = answers[rater].comparisons(by=pairs.PROBABILITIES)
         if probabilities.n:
             preference = probabilities.preference(compared.count)
-            yield pairs.pair_agreement(preference, people, by=pairs.PROBABILITIES).at(rater=rater)
+            yield pairs.pair_agreement(preference, people, by=pairs.PROBABILITIES, group=prompt).at(rater=rater)
 
 
 def _read_answers(

@@ -7,7 +7,7 @@ from jobs.metrics.metric import Metric
 from jobs.store.reading import TableSource
 
 TABLE = "table"  # dim with the table's name
-_COLUMNS = ["definition", "value", "n", "coverage", "low", "high", "interval_method", "status", "reason"]
+_COLUMNS = ["definition", "value", "n", "units", "coverage", "low", "high", "interval_method", "status", "reason"]
 
 
 def read_computed(sources: Sequence[TableSource]) -> Iterator[Metric]:

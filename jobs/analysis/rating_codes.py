@@ -1,6 +1,6 @@
 """Any number of ratings as compact codes: one file per question in a temporary folder, read one question at a time.
 
-Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes per rating and 12 per
+Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes per rating and 20 per
 item, and about 50 per rating at the peak with all metrics. A question is sorted in chunks of its items. Items are
 identified by a 64-bit hash of their id (with 50 million items, the probability of any collision is 1 in 15,000).
 """
@@ -15,11 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from actors.status import Status
 from jobs.analysis.code_arrays import pair_hashes
+from jobs.analysis.item_units import IndependentUnits
+from jobs.analysis.rater_attributes import HUMAN
 from jobs.analysis.reduced_question import STATUS_CODES, Key, QuestionTally, Reduced
 from jobs.metrics.answers import MAX_LEVELS
+from jobs.metrics.distributions import MARKS, AnswersOfUnits
 from jobs.store.files.spool import Spool
-from jobs.store.hashing import hash_texts
+from jobs.store.hashing import Hashes, hash_texts
 
 Version = tuple[str, str]  # a way of asking: method and order of ratings
 VERSION = ("method", "order")
@@ -33,10 +37,13 @@ ROW = np.dtype(
         ("version", "i2"),
         ("status", "i1"),
         ("score", "f8"),
+        ("outside", "f4"),  # outside_mass
+        *((name, "?") for name in MARKS),
     ]
 )
 CHUNK = 1 << 21  # rows of a question that are sorted at a time
 MAX_OPEN = 256  # files; with more questions, files are closed and reopened
+_OF_MODELS = ("outside_mass", *MARKS)  # columns that ratings by people may lack
 
 
 class Reduction:
@@ -45,6 +52,9 @@ class Reduction:
     Args:
         by: additional columns that separate questions, from condition, method and order.
         keep_ids: whether to keep the ids of items, with memory that grows with their number.
+
+    Attributes:
+        units: the independent units of the items; set it before questions are read.
     """
 
     def __init__(self, *, by: Sequence[str] = (), keep_ids: bool = False) -> None:
@@ -57,6 +67,7 @@ class Reduction:
         self._targets: dict[str, int] = {}
         self._versions: dict[Version, int] = {}
         self.ids: dict[int, str] | None = {} if keep_ids else None
+        self.units = IndependentUnits()
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +93,7 @@ class Reduction:
     @property
     def columns(self) -> list[str]:
         """The columns of `ratings` that `add` needs."""
-        always = ["item_id", "target", "rater", "method", "order", "sample", "value", "score", "status"]
+        always = ["item_id", "target", "rater", "method", "order", "sample", "value", "score", "status", *_OF_MODELS]
         return list(dict.fromkeys([*always, *self._by]))
 
     @property
@@ -127,6 +138,12 @@ class Reduction:
         rows["status"] = _coded(batch["status"], dict(STATUS_CODES))
         rows["sample"] = batch["sample"].to_numpy()
         rows["score"] = batch["score"].cast(pa.float64()).to_numpy(zero_copy_only=False)
+        rows["outside"] = np.nan
+        if "outside_mass" in batch.column_names:
+            rows["outside"] = batch["outside_mass"].cast(pa.float32()).to_numpy(zero_copy_only=False)
+        for name in MARKS:
+            has_mark = name in batch.column_names
+            rows[name] = pc.is_valid(batch[name]).to_numpy(zero_copy_only=False) if has_mark else False
         for *key_of, rater, method, order in _distinct_rows(batch, [*self._by, "rater", *VERSION]):
             self._versions_of.setdefault(tuple(key_of), {}).setdefault(rater, set()).add((method, order))
         rows["version"] = self._version_codes(batch)
@@ -208,7 +225,27 @@ class Reduction:
         tally = QuestionTally(n, raters, is_person=np.isin(names, list(people))[raters], recode=recode)
         for rows in self._parts(key, n, countries or {}, shared, versions_of):
             tally.add(rows)
-        return tally.result(key, names=names, values=values, targets=tuple(self._targets))
+        return tally.result(key, names=names, values=values, targets=tuple(self._targets), units=self.units)
+
+    def by_units(self, key: Key) -> Iterator[AnswersOfUnits]:
+        """Yield one question's ratings, not merged, in parts that each have all rows of their units."""
+        n = sum(len(rows) for rows in self._read(key, None))
+        human = np.array([method == HUMAN for method, _ in self._versions] or [False])
+        answers = tuple(self._values[key[:2]])
+        for rows in self._divided(self._read(key, None), n, lambda rows: self.units.of(rows["item"])):
+            yield AnswersOfUnits(
+                unit=self.units.of(rows["item"]),
+                rater=rows["rater"],
+                value=rows["value"],
+                score=rows["score"],
+                outside=rows["outside"],
+                marks={name: rows[name] for name in MARKS},
+                ok=rows["status"] == STATUS_CODES[Status.OK],
+                by_people=human[rows["version"]],
+                raters=self.raters,
+                answers=answers,
+                unit_name=self.units.name,
+            )
 
     def _present(
         self, key: Key, shared: Mapping[Key, Collection[str]] | None, versions_of: str | None
@@ -254,13 +291,19 @@ class Reduction:
             n: the number of the question's rows.
         """
         with_targets = self._target_filler(key, countries, shared)
+        yield from self._divided(map(with_targets, self._read(key, shared, versions_of)), n, pair_hashes)
+
+    def _divided(
+        self, chunks: Iterable[NDArray[Any]], n: int, hashes: Callable[[NDArray[Any]], Hashes]
+    ) -> Iterator[NDArray[Any]]:
+        """Yield n rows in parts of about `CHUNK`, each with all rows of its hashes."""
         bits = (n // CHUNK).bit_length()
         if not bits:
-            yield with_targets(np.concatenate(list(self._read(key, shared, versions_of))))
+            yield np.concatenate([np.zeros(0, ROW), *chunks])
             return
         paths = [self.folder / f"part-{number}" for number in range(1 << bits)]
-        for rows in map(with_targets, self._read(key, shared, versions_of)):
-            part = pair_hashes(rows) >> np.uint64(64 - bits)
+        for rows in chunks:
+            part = hashes(rows) >> np.uint64(64 - bits)
             order = np.argsort(part, kind="stable")
             ends = np.searchsorted(part[order], np.arange(len(paths), dtype=np.uint64), side="right")
             for path, row_numbers in zip(paths, np.split(order, ends[:-1]), strict=True):

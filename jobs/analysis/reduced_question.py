@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
 from jobs.analysis.code_arrays import Growing, distinct_pairs, merged, units_of
+from jobs.analysis.item_units import IndependentUnits
 from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import Units
 from jobs.store.hashing import Hashes
 
 Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
@@ -95,29 +97,44 @@ class QuestionTally:
         self._double += int((np.bincount(unit) > 1).sum())
         self._double_by_people += int((np.bincount(unit[self._is_person[rater]]) > 1).sum())
 
-    def result(self, key: Key, *, names: Sequence[str], values: tuple[str, ...], targets: tuple[str, ...]) -> Reduced:
+    def result(
+        self,
+        key: Key,
+        *,
+        names: Sequence[str],
+        values: tuple[str, ...],
+        targets: tuple[str, ...],
+        units: IndependentUnits,
+    ) -> Reduced:
         """Return the ratings of all chunks.
 
         Args:
             names: code -> rater; values: the answers, in the positions of `recode`; targets: code -> target.
+            units: of the items.
         """
         raters = tuple(names[code] for code in self._raters)
-        units = self._units.arrays
+        pairs = self._units.arrays
+        of_items = Units(units.of(pairs["item"]).view(np.int64), units.name)
         answers = RatingTable(
-            **self._answers.arrays, items=self._units.n, raters=raters, values=values, asked=self._asked
+            **self._answers.arrays,
+            items=self._units.n,
+            raters=raters,
+            values=values,
+            asked=self._asked,
+            units_of_items=of_items,
         )
         return Reduced(
             key=key,
             answers=answers,
-            item=units["item"],
-            target=units["target"],
+            item=pairs["item"],
+            target=pairs["target"],
             targets=targets,
             ended={
                 rater: Counter({status: k for status, k in zip(STATUSES, counts.tolist(), strict=True) if k})
                 for rater, counts in zip(raters, self._ended, strict=True)
             },
             double=self._double,
-            asked_people=units["asked"],
-            reported=units["reported"],
+            asked_people=pairs["asked"],
+            reported=pairs["reported"],
             double_by_people=self._double_by_people,
         )

@@ -8,7 +8,9 @@ import pyarrow.compute as pc
 
 from actors.status import Status
 from jobs.analysis.item_attributes import Items
+from jobs.analysis.item_units import IndependentUnits
 from jobs.analysis.rater_attributes import HUMAN
+from jobs.metrics.intervals import Units
 from jobs.metrics.metric import Metric
 from jobs.metrics.model_scores import marked
 from jobs.metrics.question import MetricSettings
@@ -24,6 +26,8 @@ def remark_metrics(
     items: Items,
     settings: MetricSettings,
     exclusion_filter: ExclusionFilter,
+    *,
+    units: IndependentUnits,
 ) -> Iterator[Metric]:
     """Yield `remark_share` of each rubric and field, in all and by `metrics.disaggregate` and writer of rated
     responses.
@@ -48,10 +52,11 @@ def remark_metrics(
         about = rated[rubric]
         has_text, everything = np.isin(about, noted), np.ones(len(about), bool)
         dims = {"rubric": rubric, "field": field}
-        yield remark_share(has_text, everything).at(**dims)
+        of_items = Units(units.of(about).view(np.int64), units.name)
+        yield remark_share(has_text, everything, of_items).at(**dims)
         for attribute in attributes:
             for value, members in items.subgroups(attribute, about).items():
-                metric = marked(remark_share(has_text, members), settings.minimum)
+                metric = marked(remark_share(has_text, members, of_items), settings.minimum)
                 yield metric.at(**dims, attribute=attribute, part=value)
 
 

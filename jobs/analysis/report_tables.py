@@ -12,6 +12,7 @@ from jobs.analysis import compute, metric_settings
 from jobs.analysis.comparisons import comparison_metrics
 from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
 from jobs.analysis.item_attributes import Items, read_items
+from jobs.analysis.item_units import read_units
 from jobs.analysis.rated_items import RatedItems
 from jobs.analysis.rater_attributes import HUMAN, Raters, read_raters
 from jobs.analysis.rating_codes import Reduction
@@ -131,10 +132,16 @@ def summarize_ratings(
             people = batch.filter(pc.equal(batch["method"], HUMAN))
             column = people.column_names.index("rater")
             pooled.add(people.set_column(column, "rater", pa.array([ALL_PEOPLE] * len(people), pa.string())))
+    reduction.units = read_units(tables.items, tables.responses, settings.unit)
     groups = settings.groups if tables.raters else ()
     raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
     if not are_separate(condition_groups(reduction, raters.kinds)):
         distributions, pooled = distributions.without(CONDITION), pooled.without(CONDITION)
+    for key in reduction.keys:
+        extra = [value for name, value in zip(reduction.by, key[2:], strict=True) if name in distributions.extra]
+        for part in reduction.by_units(key):
+            distributions.add_units((*key[:2], *extra), part)
+            pooled.add_units((*key[:2], *extra), part.pooled(ALL_PEOPLE))
     return RatingSummary(distributions, pooled, raters, rated)
 
 
@@ -234,7 +241,9 @@ def report_metrics(
     if tables.responses:
         yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
     if tables.remarks:
-        yield from remark_metrics(tables.remarks, tables.ratings, items, settings, exclusion_filter)
+        yield from remark_metrics(
+            tables.remarks, tables.ratings, items, settings, exclusion_filter, units=reduction.units
+        )
     yield from _entity_metrics(tables.terms)
     if spans:
         yield from span_metrics(spans, settings)

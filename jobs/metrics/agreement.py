@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.answers import MAX_LEVELS, RatingTable
-from jobs.metrics.intervals import BLOCKS, block_sums, bootstrap, ratio, shuffled
+from jobs.metrics.intervals import Interval, Units, blocks, bootstrap, bootstrap_blocks, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -56,7 +56,8 @@ def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "
     if not (rated := _pairable(counts)).any():
         return _no_pairs(name, definition, answers, dims=dims)
     close = np.abs(numbers[:, None] - numbers[None, :]) <= tolerance
-    pairs = _blocks(counts[rated], weighted=False)
+    units = answers.units.of(rated)
+    pairs = _blocks(counts[rated], units, weighted=False)
     sums = np.stack([(pairs * close).sum((1, 2)), pairs.sum((1, 2))], axis=1)
     value = float(sums[:, 0].sum() / sums[:, 1].sum())
     return estimated(
@@ -65,7 +66,7 @@ def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "
         value,
         int(rated.sum()),
         coverage=answers.coverage,
-        interval=bootstrap(sums, ratio),
+        interval=_drawn(sums, ratio, units),
         dims=dims,
     )
 
@@ -94,7 +95,8 @@ def krippendorff_alpha(
     if not rated.any():
         return _no_pairs("alpha", definition, answers, dims={"level": level_name})
     n, dims = int(rated.sum()), {"level": level_name}
-    coincidences = _blocks(counts[rated], weighted=True)
+    units = answers.units.of(rated)
+    coincidences = _blocks(counts[rated], units, weighted=True)
     if np.count_nonzero(coincidences.sum((0, 1))) < 2:
         return undefined("alpha", definition, _EQUAL, n=n, coverage=answers.coverage, dims=dims)
     if level_name == "ratio" and numbers.min() < 0:
@@ -117,7 +119,7 @@ def krippendorff_alpha(
         value,
         n,
         coverage=answers.coverage,
-        interval=bootstrap(flat, alpha),
+        interval=_drawn(flat, alpha, units),
         dims=dims,
     )
 
@@ -151,7 +153,7 @@ def alpha_of_moments(answers: RatingTable) -> Metric:
     value, coverage = float(alpha(sums.sum(0)[None])[0]), answers.coverage
     if not np.ptp(kept.score) or not np.isfinite(value):
         return undefined("alpha", definition, _EQUAL, n=len(n), coverage=coverage, dims=dims)
-    interval = bootstrap(block_sums(sums), alpha)
+    interval = bootstrap(sums, alpha, answers.units.of(rated))
     return estimated("alpha", definition, value, len(n), coverage=coverage, interval=interval, dims=dims)
 
 
@@ -172,15 +174,16 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
     if len(answers.raters) != 2:
         reason = f"{len(answers.raters)} raters: kappa is defined for two"
         return undefined("kappa", definition, reason, coverage=answers.coverage, dims=dims)
-    code, levels = _answer_pairs(answers, by)
+    code, item, levels = _answer_pairs(answers, by)
     if not len(code):
         return _no_pairs("kappa", definition, answers, dims=dims)
     coverage = len(code) / answers.items
     if len(levels) < 2:
         return undefined("kappa", definition, _EQUAL, n=len(code), coverage=coverage, dims=dims)
-    size = len(levels) ** 2
-    parts = np.array_split(shuffled(code[:, None])[:, 0], min(len(code), BLOCKS))
-    cells = np.stack([np.bincount(part, minlength=size) for part in parts]).astype(np.float64)
+    units = answers.units.of(item)
+    block = blocks(np.stack([code, code.astype(np.float64) ** 2], axis=1), units)
+    cells = np.zeros((int(block.max()) + 1, len(levels) ** 2))
+    np.add.at(cells, (block, code), 1.0)
     distance = np.abs(np.subtract.outer(levels, levels)).astype(np.float64)
     cost = {None: (distance > 0).astype(np.float64), "linear": distance, "quadratic": distance**2}[weights]
 
@@ -190,21 +193,22 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
         return np.asarray(1 - (tables * cost).sum((1, 2)) / (chance * cost).sum((1, 2)))
 
     value = float(kappa(cells.sum(0)[None])[0])
-    interval = bootstrap(cells[np.lexsort(cells.T)] if len(code) <= BLOCKS else cells, kappa)
+    interval = _drawn(cells, kappa, units)
     return estimated("kappa", definition, value, len(code), coverage=coverage, interval=interval, dims=dims)
 
 
-def _answer_pairs(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], Floats]:
-    """Return both raters' answers to their n common items as int32[n] (first x levels + second), and the levels."""
+def _answer_pairs(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], NDArray[np.int64], Floats]:
+    """Return both raters' answers to their n common items as int32[n] (first x levels + second), the items, and the
+    levels."""
     one, other = (answers.where(answers.rater == code) for code in (0, 1))
-    _, *rows = np.intersect1d(one.item, other.item, assume_unique=True, return_indices=True)
+    common, *rows = np.intersect1d(one.item, other.item, assume_unique=True, return_indices=True)
     pairs = zip((one, other), rows, strict=True)
     first, second = ((rater.score if by == "score" else rater.value)[shared] for rater, shared in pairs)
     answered = ~np.isnan(first) & ~np.isnan(second) if by == "score" else (first >= 0) & (second >= 0)
     first, second = first[answered], second[answered]
     levels = np.union1d(first, second)
     code = np.searchsorted(levels, first) * len(levels) + np.searchsorted(levels, second)
-    return code.astype(np.int32), levels
+    return code.astype(np.int32), common[answered].astype(np.int64), levels
 
 
 def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> list[Metric]:
@@ -331,21 +335,25 @@ def _pairable(counts: NDArray[Any]) -> NDArray[np.bool_]:
     return rated
 
 
-def _blocks(counts: NDArray[Any], *, weighted: bool) -> Floats:
-    """Return the numbers of ordered pairs of ratings of the same item by their answers, summed over blocks of items.
+def _blocks(counts: NDArray[Any], units: Units, *, weighted: bool) -> Floats:
+    """Return the numbers of ordered pairs of ratings of the same item by their answers, summed over blocks of units.
 
     Args:
+        counts: int[items, levels]; units: of the items.
         weighted: weight each item by 1 / (its ratings - 1), as in Krippendorff's coincidence matrix.
 
     Returns:
         float64[blocks, levels, levels], in an order that does not depend on names.
     """
-    rows = shuffled(counts)
-    if len(rows) <= BLOCKS:  # one block per item
-        one, other = _weighted(rows, weighted=weighted)
-        return one[:, :, None] * other[:, None, :] - other[:, :, None] * np.eye(rows.shape[1])
-    parts = (_weighted(part, weighted=weighted) for part in np.array_split(rows, BLOCKS))
+    block = blocks(counts, units)
+    order = np.argsort(block, kind="stable")
+    rows = np.split(order, np.flatnonzero(np.diff(block[order])) + 1)
+    parts = (_weighted(counts[of_block], weighted=weighted) for of_block in rows)
     return np.stack([one.T @ other - np.diag(other.sum(0)) for one, other in parts])
+
+
+def _drawn(sums: Floats, statistic: Callable[[Floats], Floats], units: Units) -> Interval:
+    return bootstrap_blocks(sums, statistic, units=units.count, unit_name=units.name)
 
 
 def _weighted(counts: NDArray[Any], *, weighted: bool) -> tuple[Floats, Floats]:

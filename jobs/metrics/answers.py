@@ -5,10 +5,13 @@ There is one row per answer: an item rated by three of five hundred raters takes
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from jobs.metrics.intervals import Units
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -28,6 +31,7 @@ class RatingTable:
         items: how many items were asked about, answered or not.
         raters: names; `asked`: int64[raters], number of ratings requested of each.
         values: the answers' codes, in the rubric's order.
+        units_of_items: the independent unit of each item, such as its picture; None: each item is one.
     """
 
     item: Ints
@@ -38,6 +42,12 @@ class RatingTable:
     raters: tuple[str, ...]
     values: tuple[str, ...]
     asked: Ints
+    units_of_items: Units | None = None
+
+    @cached_property
+    def units(self) -> Units:
+        """The independent unit of each item."""
+        return Units.single(self.items) if self.units_of_items is None else self.units_of_items
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike, *, raters: Sequence[str] | None = None) -> "RatingTable":
@@ -110,7 +120,8 @@ class RatingTable:
         count = int(chosen.sum())
         asked = np.round(self.asked * (count / self.items if self.items else 0)).astype(np.int64)
         answered = np.bincount(part.rater, minlength=len(self.raters))
-        return replace(part, item=code[part.item], items=count, asked=np.maximum(asked, answered))
+        units = None if self.units_of_items is None else self.units_of_items.of(chosen)
+        return replace(part, item=code[part.item], items=count, asked=np.maximum(asked, answered), units_of_items=units)
 
     def map_scores(self, change: Callable[[Floats], Floats]) -> "RatingTable":
         """Return the answers with each score replaced by `change` of it."""

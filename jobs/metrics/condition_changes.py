@@ -1,7 +1,8 @@
 """Changes between two conditions of one question: the second minus the first, paired by item and target.
 
 Both conditions are compared on the same pairs of item and target, rated by the same raters, so that differences between
-items cancel. Intervals are bootstrap intervals over items: a resampled item keeps all its targets and both conditions.
+items cancel. Intervals are bootstrap intervals over units, such as pictures: a unit keeps all its items, targets and
+both conditions.
 Tables 1 and 8 of CAIRE report such changes of F1 against a baseline without context.
 """
 
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from jobs.metrics import gold, model_scores
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.correlation import MIN_PAIRS
-from jobs.metrics.intervals import Interval, block_sums, bootstrap, ratio
+from jobs.metrics.correlation import MIN_PAIRS, pearson_of_sums, products
+from jobs.metrics.intervals import Units, bootstrap, ratio
 from jobs.metrics.majority import majority
 from jobs.metrics.metric import Metric, estimated, undefined
 from jobs.metrics.model_scores import EPSILON, RaterGroup
@@ -25,7 +26,6 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 FEW_CONDITIONS = 4  # without a baseline, all pairs of at most this many conditions are compared
-NO_VARIANCE = 1e-9  # variance below this, relative to the sum of squares, is rounding error
 
 _PAIRED = (
     "under the second condition minus under the first, over pairs of item and target that the same raters rated under "
@@ -140,6 +140,7 @@ class _Pairs(NamedTuple):
     Attributes:
         first, second: int64[pairs], their positions among the items of the two questions.
         item, target: int64[pairs], codes.
+        units: of the pairs.
         either: number of pairs asked under at least one condition.
         raters: raters who rated under both conditions and whose ratings are not shared.
     """
@@ -148,6 +149,7 @@ class _Pairs(NamedTuple):
     second: Ints
     item: Ints
     target: Ints
+    units: Units
     either: int
     raters: tuple[str, ...]
 
@@ -161,7 +163,8 @@ def _pairs(first: ConditionRatings, second: ConditionRatings) -> _Pairs:
     raters = set(first.rated.answers.raters) & set(second.rated.answers.raters)
     either = len(pair) - len(at_first)
     moving = tuple(sorted(raters - {*first.shared, *second.shared}))
-    return _Pairs(at_first, at_second, item[at_first], targets[at_first], either, moving)
+    units = first.rated.answers.units.of(at_first)
+    return _Pairs(at_first, at_second, item[at_first], targets[at_first], units, either, moving)
 
 
 class _Sides(NamedTuple):
@@ -242,10 +245,10 @@ def _scores(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
     dims = {"inverted": "yes"} if first.inverted else {}
     a, b = (sign * means for means in sides.means(group))
     both = ~np.isnan(a) & ~np.isnan(b)
-    a, b, item, n = a[both], b[both], pairs.item[both], int(both.sum())
+    a, b, units, n = a[both], b[both], pairs.units.of(both), int(both.sum())
     coverage = n / pairs.either if pairs.either else None
     nothing = sides.nothing(group)
-    yield _paired("score_change", _SCORE, b - a, item, coverage=coverage, dims=dims, nothing=nothing)
+    yield _paired("score_change", _SCORE, b - a, units, coverage=coverage, dims=dims, nothing=nothing)
     scale = first.context.scale
     for threshold in first.thresholds:
         at = dims | {"threshold": f"{threshold:g}"}
@@ -255,7 +258,7 @@ def _scores(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
             continue
         least = threshold - EPSILON - (sum(scale) if first.inverted else 0)  # low + high - score, without its offset
         change = (b >= least).astype(np.float64) - (a >= least)
-        yield _paired("share_at_least_change", _SHARE, change, item, coverage=coverage, dims=at, nothing=nothing)
+        yield _paired("share_at_least_change", _SHARE, change, units, coverage=coverage, dims=at, nothing=nothing)
 
 
 def _f1(sides: _Sides, group: RaterGroup, comparison: Literal["change", "ratio"]) -> Iterator[Metric]:
@@ -277,7 +280,13 @@ def _f1(sides: _Sides, group: RaterGroup, comparison: Literal["change", "ratio"]
             definition = wording.format(over=gold.OVER[average], reading=reading, positive=positive)
             dims = {"average": average, "positive": reading}
             value, interval = gold.f1_compared(
-                before, after, pairs.item[both], pairs.target[both], average, comparison=comparison
+                before,
+                after,
+                pairs.item[both],
+                pairs.target[both],
+                average,
+                comparison=comparison,
+                units=pairs.units.of(both),
             )
             n = int(both.sum())
             if value is None:
@@ -306,7 +315,7 @@ def _accuracy(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
     asked = sum(right[at] is not None for at in pairs.first.tolist())
     coverage = float(both.sum() / asked) if asked else None
     nothing = _NO_MAJORITY if len(pairs.first) else _NO_PAIR
-    yield _paired("accuracy_change", _ACCURACY, (b - a)[both], pairs.item[both], coverage=coverage, nothing=nothing)
+    yield _paired("accuracy_change", _ACCURACY, (b - a)[both], pairs.units.of(both), coverage=coverage, nothing=nothing)
 
 
 def _correct(answers: RatingTable, right: Sequence[frozenset[str] | None], group: RaterGroup) -> Floats:
@@ -331,86 +340,71 @@ def _with_people(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
     rated = ~np.isnan(y1) & ~np.isnan(y2)
     both = rated & ~np.isnan(x1) & ~np.isnan(x2)
     coverage = float(both.sum() / rated.sum()) if rated.any() else None
-    products = np.concatenate([_products(x1[both], y1[both]), _products(x2[both], y2[both])], axis=1)
-    sums = _by_item(products, pairs.item[both])
+    rows = np.concatenate([products(x1[both], y1[both]), products(x2[both], y2[both])], axis=1)
+    units = pairs.units.of(both)
     n, nothing = int(both.sum()), sides.nothing(group, _NO_PEOPLE)
     yield _estimate(
-        "pearson_with_people_change", _PEARSON, sums, _pearson_change, n, coverage=coverage, nothing=nothing
-    )
+        "pearson_with_people_change", _PEARSON, rows, _pearson_change, n,
+        units=units, coverage=coverage, nothing=nothing,
+    )  # fmt: skip
     if len(np.unique(pairs.target)) < MIN_PAIRS:
         return
-    enough = sums[sums[:, 0] >= MIN_PAIRS]
-    within = _pearson_change(enough)
-    defined = within[~np.isnan(within)]
-    share = len(defined) / len(sums) if len(sums) else None
-    rows = np.stack([defined, np.ones_like(defined)], axis=1)
+    images = Units(pairs.item[both])
+    within = _pearson_change(images.sums(rows))
+    is_defined = ~np.isnan(within)
+    defined = within[is_defined]
+    share = len(defined) / len(within) if len(within) else None
+    of_images = units.of(np.unique(images.place, return_index=True)[1]).of(is_defined)
+    means = np.stack([defined, np.ones_like(defined)], axis=1)
     reason = f"no image has {MIN_PAIRS} targets and variance of all scores under both conditions"
-    yield _estimate("pearson_by_image_change", _BY_IMAGE, rows, ratio, len(defined), coverage=share, nothing=reason)
+    yield _estimate(
+        "pearson_by_image_change", _BY_IMAGE, means, ratio, len(defined),
+        units=of_images, coverage=share, nothing=reason,
+    )  # fmt: skip
 
 
 def _paired(
     name: str,
     definition: str,
     change: Floats,
-    item: Ints,
+    units: Units,
     *,
     coverage: float | None,
     nothing: str,
     dims: dict[str, str] | None = None,
 ) -> Metric:
-    """Return the mean of float64[pairs] changes, with a bootstrap interval over their items."""
-    sums = _by_item(np.stack([change, np.ones(len(change))], axis=1), item)
-    return _estimate(name, definition, sums, ratio, len(change), coverage=coverage, nothing=nothing, dims=dims)
-
-
-def _by_item(columns: Floats, item: Ints) -> Floats:
-    """Return float64[items, k], the sums of float64[pairs, k] by item."""
-    _, row = np.unique(item, return_inverse=True)
-    sums = np.zeros((int(row.max(initial=-1)) + 1, columns.shape[1]))
-    np.add.at(sums, row, columns)
-    return sums
+    """Return the mean of float64[pairs] changes, with a bootstrap interval over their units."""
+    rows = np.stack([change, np.ones(len(change))], axis=1)
+    return _estimate(
+        name, definition, rows, ratio, len(change), units=units, coverage=coverage, nothing=nothing, dims=dims
+    )
 
 
 def _estimate(
     name: str,
     definition: str,
-    sums: Floats,
+    rows: Floats,
     statistic: Callable[[Floats], Floats],
     n: int,
     *,
+    units: Units,
     coverage: float | None,
     nothing: str,
     dims: dict[str, str] | None = None,
 ) -> Metric:
-    """Return the statistic of summed rows float64[items, k], with its bootstrap interval; undefined if it is NaN.
+    """Return the statistic of summed rows float64[n, k], with its bootstrap interval; undefined if it is NaN.
 
     `nothing` is the reason if n is 0.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(statistic(sums.sum(0)[None])[0])
+        value = float(statistic(rows.sum(0)[None])[0])
     if np.isnan(value):
         reason = "no variance, or fewer than three pairs" if n else nothing
         return undefined(name, definition, reason, n=n, coverage=coverage, dims=dims)
-    interval: Interval = bootstrap(block_sums(sums), statistic)
+    interval = bootstrap(rows, statistic, units)
     return estimated(name, definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
 
-def _products(x: Floats, y: Floats) -> Floats:
-    """Return float64[n, 6]: 1, x, y, x², y² and xy, whose sums determine the correlation."""
-    x, y = (side - (side.mean() if len(side) else 0.0) for side in (x, y))  # against cancellation
-    return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
-
-
 def _pearson_change(sums: Floats) -> Floats:
-    """Return float64[rows], the second correlation minus the first, of float64[rows, 12] sums of `_products`."""
-    return _pearson(sums[:, 6:]) - _pearson(sums[:, :6])
-
-
-def _pearson(sums: Floats) -> Floats:
-    """Return float64[rows], Pearson correlations; NaN with fewer than `MIN_PAIRS` pairs or no variance."""
-    n, x, y, xx, yy, xy = sums.T
-    variances = [n * squares - total * total for squares, total in ((xx, x), (yy, y))]
-    flat = (n < MIN_PAIRS) | (variances[0] <= NO_VARIANCE * n * xx) | (variances[1] <= NO_VARIANCE * n * yy)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        r = (n * xy - x * y) / np.sqrt(np.where(flat, np.nan, variances[0] * variances[1]))
-    return np.asarray(np.clip(r, -1.0, 1.0))
+    """Return float64[rows], the second correlation minus the first, of float64[rows, 12] sums of `products`."""
+    return pearson_of_sums(sums[:, 6:]) - pearson_of_sums(sums[:, :6])

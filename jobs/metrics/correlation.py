@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.intervals import fisher, no_interval, normal
+from jobs.metrics import intervals
+from jobs.metrics.intervals import Interval, Units, estimate, no_interval
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 KINDS = ("pearson", "spearman", "kendall")
 MIN_PAIRS = 3
-OVER_GROUPS = "normal 95% over groups, standard error s/sqrt(n)"
+NO_VARIANCE = 1e-9  # variance below this, relative to the sum of squares, is rounding error
+OVER_GROUPS = "Student's t 95% over {groups}, standard error s/sqrt(n)"
 _DESCRIPTIVE = no_interval("a description of these raters, not an estimate")
 
 _ALL = (
@@ -57,8 +59,15 @@ def correlate(x: Floats, y: Floats, kind: str) -> float | None:
     return statistic if np.isfinite(statistic) else None
 
 
-def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = None) -> Iterator[Metric]:
-    """Yield Pearson, Spearman and Kendall (tau-b) correlation over all pairs, with Fisher intervals.
+def correlation_interval(x: Floats, y: Floats, kind: str, units: Units) -> Interval:
+    """Return the interval of a correlation that `correlate` defines; see `intervals.correlation`."""
+    return intervals.correlation(x, y, lambda a, b: correlate(a, b, kind), kind=kind, units=units)
+
+
+def correlations(
+    model: ArrayLike, people: ArrayLike, *, asked: int | None = None, units: Units | None = None
+) -> Iterator[Metric]:
+    """Yield Pearson, Spearman and Kendall (tau-b) correlation over all pairs, with intervals over units.
 
     Use them as the main comparison of a model with people: Pearson if differences of scores matter, Spearman or Kendall
     if only their order does.
@@ -73,12 +82,19 @@ def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = Non
         if value is None:
             yield undefined(f"{kind}_with_people", definition, _no_correlation(x, y), n=len(x), coverage=coverage)
             continue
-        interval = fisher(value, len(x), kind=kind)
+        interval = correlation_interval(x, y, kind, units or Units.single(len(x), "pairs"))
         yield estimated(f"{kind}_with_people", definition, value, len(x), coverage=coverage, interval=interval)
 
 
 def within(
-    model: Floats, people: Floats, group: Ints, *, group_name: str, source: str, kind: str = "pearson"
+    model: Floats,
+    people: Floats,
+    group: Ints,
+    *,
+    group_name: str,
+    source: str,
+    kind: str = "pearson",
+    units: Units | None = None,
 ) -> Metric:
     """Return the mean over groups (images, concepts, countries) of the correlation within each.
 
@@ -87,6 +103,7 @@ def within(
     Args:
         group: int64[n], the group of each pair; `group_name`: what the groups are, in the singular.
         source: the paper and section, for the definition.
+        units: of the pairs; None: the groups. If they are not the groups, the interval is a jackknife over units.
 
     Undefined: no group has three pairs and variance of both scores.
     """
@@ -98,7 +115,22 @@ def within(
     if not len(values):
         reason = f"no {group_name} has {MIN_PAIRS} pairs and variance of both scores"
         return undefined(metric, definition, reason, coverage=coverage)
-    return _mean(metric, definition, values, coverage, unit_name=plural)
+    interval = None if units is None else _jackknife_within(model, people, group, units)
+    return _mean(metric, definition, values, coverage, unit_name=plural, interval=interval)
+
+
+def _jackknife_within(model: Floats, people: Floats, group: Ints, units: Units) -> Interval | None:
+    """Return the interval over units of the mean Pearson correlation within groups; None if groups are the units."""
+    _, place = np.unique(group, return_inverse=True)
+    if len(np.unique(place * units.count + units.place)) == units.count == int(place.max()) + 1:
+        return None
+    rows = products(model, people)
+    block = intervals.blocks(rows, units, most=intervals.GROUPS)
+    sums = np.zeros((int(block.max()) + 1, int(place.max()) + 1, rows.shape[1]))
+    np.add.at(sums, (block, place), rows)
+    total = sums.sum(0)
+    without = _mean_correlation(total - sums)
+    return intervals.jackknife(float(_mean_correlation(total)), without, units=units, bounds=(-1.0, 1.0))
 
 
 def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Floats, int]:
@@ -109,7 +141,9 @@ def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Fl
     return np.array([v for v in values if v is not None]), len(parts)
 
 
-def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) -> Metric:
+def concept_average(
+    model: Floats, people: Floats, concept: Ints, target: Ints, *, units: Units | None = None
+) -> Metric:
     """Return CAIRE's concept-averaged correlation (D.3).
 
     Use it to compare targets for each concept, without the noise of single pictures.
@@ -122,10 +156,61 @@ def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) 
     if not len(values):
         reason = f"no concept has {MIN_PAIRS} targets and variance of both scores"
         return undefined("pearson_concept_average", _CONCEPT, reason, coverage=coverage)
-    return _mean("pearson_concept_average", _CONCEPT, values, coverage, unit_name="concepts")
+    interval = None if units is None else _jackknife_averages(model, people, concept, target, units)
+    return _mean("pearson_concept_average", _CONCEPT, values, coverage, unit_name="concepts", interval=interval)
 
 
-def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | None = None) -> Metric:
+def _jackknife_averages(model: Floats, people: Floats, outer: Ints, target: Ints, units: Units) -> Interval:
+    """Return the interval over units of the mean over `outer` of the correlation over targets of averages."""
+    width = int(target.max()) + 1
+    cells, cell = np.unique(outer * width + target, return_inverse=True)
+    rows = np.stack([np.ones(len(model)), model, people], axis=1)
+    block = intervals.blocks(rows, units, most=intervals.GROUPS)
+    sums = np.zeros((int(block.max()) + 1, len(cells), 3))
+    np.add.at(sums, (block, cell), rows)
+    starts = np.flatnonzero(np.diff(cells // width, prepend=-1))
+
+    def of_averages(summed: Floats) -> Floats:
+        n, x, y = np.moveaxis(summed, -1, 0)
+        present = np.maximum(n, 1)
+        of_cells = np.where(n[..., None] > 0.5, products(x / present, y / present), 0.0)
+        return np.add.reduceat(of_cells, starts, axis=-2)
+
+    without = of_averages(sums.sum(0) - sums)
+    value = _mean_correlation(of_averages(sums.sum(0)))
+    return intervals.jackknife(float(value), _mean_correlation(without), units=units, bounds=(-1.0, 1.0))
+
+
+def products(x: Floats, y: Floats) -> Floats:
+    """Return float64[…, 6]: 1, x, y, x², y² and xy, whose sums determine the Pearson correlation."""
+    x, y = (side - (side.mean() if side.size else 0.0) for side in (x, y))  # against cancellation
+    return np.stack([np.ones(x.shape), x, y, x * x, y * y, x * y], axis=-1)
+
+
+def pearson_of_sums(sums: Floats) -> Floats:
+    """Return float64[…], correlations of float64[…, 6] sums of `products`.
+
+    They are NaN with fewer than `MIN_PAIRS` pairs or no variance.
+    """
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    variances = [n * squares - total * total for squares, total in ((xx, x), (yy, y))]
+    flat = (n < MIN_PAIRS - 0.5) | (variances[0] <= NO_VARIANCE * n * xx) | (variances[1] <= NO_VARIANCE * n * yy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r = (n * xy - x * y) / np.sqrt(np.where(flat, np.nan, variances[0] * variances[1]))
+    return np.asarray(np.clip(r, -1.0, 1.0))
+
+
+def _mean_correlation(sums: Floats) -> Floats:
+    """Return float64[…], the mean over groups of the correlations of float64[…, groups, 6] sums that are defined."""
+    r = pearson_of_sums(sums)
+    defined = ~np.isnan(r)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(defined, r, 0).sum(-1) / defined.sum(-1))
+
+
+def global_average(
+    model: Floats, people: Floats, target: Ints, *, asked: int | None = None, units: Units | None = None
+) -> Metric:
     """Return CAIRE's global-averaged correlation (D.3).
 
     Use it to see whether a model favours the same targets as people over the whole corpus.
@@ -139,7 +224,10 @@ def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | 
     value, n, coverage = correlate(x, y, "pearson"), len(x), len(x) / asked if asked else None
     if value is None:
         return undefined("pearson_global_average", _GLOBAL, _no_correlation(x, y), n=n, coverage=coverage)
-    interval = fisher(value, n, unit_name="targets")
+    if units is None:
+        interval = intervals.fisher(value, n, unit_name="targets")
+    else:
+        interval = _jackknife_averages(model, people, np.zeros(len(target), np.int64), target, units)
     return estimated("pearson_global_average", _GLOBAL, value, n, coverage=coverage, interval=interval)
 
 
@@ -152,7 +240,7 @@ def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple
     return means[0], means[1], cells // max(width, 1)
 
 
-def against_single_raters(model: Floats, ratings: Floats) -> Iterator[Metric]:
+def against_single_raters(model: Floats, ratings: Floats, *, units: Units | None = None) -> Iterator[Metric]:
     """Yield the statistics of CAIRE, D.4: a model against single raters of one country, and against their mean.
 
     Use them to see how much single raters differ in their agreement with a model.
@@ -160,6 +248,7 @@ def against_single_raters(model: Floats, ratings: Floats) -> Iterator[Metric]:
     Args:
         model: float64[items], NaN without a score.
         ratings: float64[items, raters], NaN without a rating.
+        units: of the items; None: each item is one.
 
     Undefined: no rater has three common items and variance; the standard deviation also with one rater.
     """
@@ -199,15 +288,28 @@ def against_single_raters(model: Floats, ratings: Floats) -> Iterator[Metric]:
     if value is None:
         yield undefined("correlation_with_average", _WITH_AVERAGE, _no_correlation(x, y), n=len(x), coverage=share)
     else:
-        interval = fisher(value, len(x), unit_name="items")
+        interval = correlation_interval(x, y, "pearson", (units or Units.single(len(model))).of(rated))
         yield estimated("correlation_with_average", _WITH_AVERAGE, value, len(x), coverage=share, interval=interval)
 
 
-def _mean(metric: str, definition: str, values: Floats, coverage: float | None, *, unit_name: str) -> Metric:
-    """Return the mean of the correlations `values`: float64[n], one for each unit (`unit_name`, in the plural)."""
+def _mean(
+    metric: str,
+    definition: str,
+    values: Floats,
+    coverage: float | None,
+    *,
+    unit_name: str,
+    interval: Interval | None = None,
+) -> Metric:
+    """Return the mean of the correlations `values`: float64[n], one for each group (`unit_name`, in the plural).
+
+    Without `interval`, the groups are independent.
+    """
     n, value = len(values), float(values.mean())
     error = float(values.std(ddof=1)) / float(np.sqrt(n)) if np.ptp(values) else 0.0
-    interval = normal(value, error, units=n, unit_name=unit_name, method=OVER_GROUPS, bounds=(-1.0, 1.0))
+    if interval is None:
+        method = OVER_GROUPS.format(groups=unit_name)
+        interval = estimate(value, error, units=n, unit_name=unit_name, method=method, bounds=(-1.0, 1.0))
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
 
 

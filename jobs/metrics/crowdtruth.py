@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import proportion
+from jobs.metrics.intervals import Units, share
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -221,6 +221,7 @@ class CrowdTruthTask:
         asked_of_worker: int64[workers], judgements requested of each worker, answered or not.
         asked_of_unit: int64[units], judgements requested about each unit; None: unknown, and each unit has the coverage
             of the whole task.
+        independent: the unit of the interval of each CrowdTruth unit, such as its picture; None: each is one.
     """
 
     unit: Ints
@@ -231,6 +232,7 @@ class CrowdTruthTask:
     annotations: Sequence[str]
     asked_of_worker: Ints
     asked_of_unit: Ints | None = None
+    independent: Units | None = None
 
     def metrics(
         self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None, at_least: int = 2
@@ -248,21 +250,25 @@ class CrowdTruthTask:
         pair = np.bincount(self.unit, minlength=len(self.units)) >= 2
         rows = pair[self.unit] if len(self.unit) else np.zeros(0, bool)
         asked = int(self.asked_of_worker.sum())
-        share = float(rows.sum() / asked) if asked else 0.0
+        coverage_of_all = float(rows.sum() / asked) if asked else 0.0
         if not rows.any():
             reason = "no unit was rated by two raters"
-            yield undefined("unit_quality_mean", mean, reason, coverage=share, dims=dims)
+            yield undefined("unit_quality_mean", mean, reason, coverage=coverage_of_all, dims=dims)
             return
         used_units, unit = np.unique(self.unit[rows], return_inverse=True)
         used_workers, worker = np.unique(self.worker[rows], return_inverse=True)
         try:
             measures = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
         except ConvergenceError as error:
-            yield undefined("unit_quality_mean", mean, str(error), n=len(used_units), coverage=share, dims=dims)
+            yield undefined(
+                "unit_quality_mean", mean, str(error), n=len(used_units), coverage=coverage_of_all, dims=dims
+            )
             return
         n_units, n_workers = np.bincount(unit), np.bincount(worker)
         coverage = (
-            np.full(len(n_units), share) if self.asked_of_unit is None else n_units / self.asked_of_unit[used_units]
+            np.full(len(n_units), coverage_of_all)
+            if self.asked_of_unit is None
+            else n_units / self.asked_of_unit[used_units]
         )
         of_units = _Counted([self.units[u] for u in used_units], n_units, coverage)
         coverage = n_workers / self.asked_of_worker[used_workers]
@@ -270,11 +276,13 @@ class CrowdTruthTask:
         metrics = [*_of_units(measures, of_units, self.annotations, source), *_of_workers(measures, of_workers, source)]
         n = int(rows.sum())
         metrics += [
-            _measure("annotation_quality", measures.annotation[k], n, share, source, annotation=label)
+            _measure("annotation_quality", measures.annotation[k], n, coverage_of_all, source, annotation=label)
             for k, label in enumerate(self.annotations)
         ]
-        metrics += _summary(measures, source, share, n)
-        metrics.append(_zero(measures.unit[n_units >= at_least], at_least, len(self.units), source))
+        metrics += _summary(measures, source, coverage_of_all, n)
+        enough = n_units >= at_least
+        independent = None if self.independent is None else self.independent.of(used_units[enough])
+        metrics.append(_zero(measures.unit[enough], at_least, len(self.units), source, independent))
         for metric in metrics:
             yield metric.at(**(dims or {}))
 
@@ -298,6 +306,7 @@ def task_of(answers: RatingTable, names: Sequence[str], *, bins: tuple[float, fl
         workers=answers.raters,
         annotations=labels,
         asked_of_worker=answers.asked,
+        independent=answers.units,
     )
 
 
@@ -320,18 +329,18 @@ def _measure(metric: str, value: float, n: int, coverage: float, source: str, **
 
 
 def _of_units(measures: CrowdTruth, units: _Counted, annotations: Sequence[str], source: str) -> Iterator[Metric]:
-    for position, name, n, share in units.rows():
-        yield _measure("unit_quality", measures.unit[position], n, share, source, unit=name)
+    for position, name, n, coverage in units.rows():
+        yield _measure("unit_quality", measures.unit[position], n, coverage, source, unit=name)
         for k, label in enumerate(annotations):
             score = measures.unit_annotation[position, k]
-            yield _measure("unit_annotation_score", score, n, share, source, unit=name, annotation=label)
+            yield _measure("unit_annotation_score", score, n, coverage, source, unit=name, annotation=label)
 
 
 def _of_workers(measures: CrowdTruth, workers: _Counted, source: str) -> Iterator[Metric]:
-    for position, name, n, share in workers.rows():
-        yield _measure("worker_quality", measures.worker[position], n, share, source, rater=name)
-        yield _measure("worker_worker_agreement", measures.worker_worker[position], n, share, source, rater=name)
-        yield _measure("worker_unit_agreement", measures.worker_unit[position], n, share, source, rater=name)
+    for position, name, n, coverage in workers.rows():
+        yield _measure("worker_quality", measures.worker[position], n, coverage, source, rater=name)
+        yield _measure("worker_worker_agreement", measures.worker_worker[position], n, coverage, source, rater=name)
+        yield _measure("worker_unit_agreement", measures.worker_unit[position], n, coverage, source, rater=name)
 
 
 def _summary(measures: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[Metric]:
@@ -362,7 +371,7 @@ def _summary(measures: CrowdTruth, source: str, coverage: float, n: int) -> Iter
     )
 
 
-def _zero(quality: Floats, at_least: int, asked: int, source: str) -> Metric:
+def _zero(quality: Floats, at_least: int, asked: int, source: str, independent: Units | None) -> Metric:
     """Return the share of units with quality 0 among float64[units] qualities of units with enough judgements."""
     needed, n = max(at_least, 2), len(quality)
     definition = (
@@ -373,6 +382,6 @@ def _zero(quality: Floats, at_least: int, asked: int, source: str) -> Metric:
     if not n:
         reason = f"no unit has {needed} ratings"
         return undefined("unit_quality_zero", definition, reason, coverage=coverage, status="missing_input")
-    zero = int((quality < ZERO).sum())
-    interval = proportion(zero, n)
-    return estimated("unit_quality_zero", definition, zero / n, n, coverage=coverage, interval=interval)
+    zero = quality < ZERO
+    interval = share(zero, independent)
+    return estimated("unit_quality_zero", definition, zero.mean(), n, coverage=coverage, interval=interval)

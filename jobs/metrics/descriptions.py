@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.intervals import OVER_PICTURES, block_sums, bootstrap, cluster_sums, ratio
+from jobs.metrics.correlation import MIN_PAIRS, pearson_of_sums, products
+from jobs.metrics.intervals import Units, bootstrap, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 from jobs.metrics.spans import TEXTLESS, TOKEN, Span, touched_tokens
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-MIN_PAIRS = 3
 MEANS = {  # score -> what its mean over descriptions is
     "mistakes": "number of spans marked as mistakes in a generated description",
     "mistake_share": "share of the tokens of a generated description that a mistake touches",
@@ -123,8 +123,7 @@ def _mean(
         reason = "no description has the score" if has_texts else TEXTLESS
         return undefined(name, definition, reason, coverage=coverage, dims=dims)
     rows = np.stack([values[has_value], np.ones(n)], axis=1)
-    sums = block_sums(cluster_sums(rows, pictures[has_value]))
-    interval = bootstrap(sums, ratio, unit_name="pictures", method=OVER_PICTURES)
+    interval = bootstrap(rows, ratio, Units(pictures[has_value], "pictures"))
     return estimated(
         name, definition, float(values[has_value].mean()), n, coverage=coverage, interval=interval, dims=dims
     )
@@ -174,16 +173,7 @@ def _correlation(
         return undefined(name, definition, reason, n=n, coverage=coverage, dims=dims)
     if not np.ptp(x) or not np.ptp(y):
         return undefined(name, definition, "no variance of one score", n=n, coverage=coverage, dims=dims)
-    x, y = x - x.mean(), y - y.mean()  # the sums below would lose digits otherwise
-    rows = np.stack([np.ones(n), x, y, x * x, y * y, x * y], axis=1)
-    value = float(_pearson(rows.sum(0)[None])[0])
-    interval = bootstrap(block_sums(cluster_sums(rows, pictures)), _pearson, unit_name="pictures", method=OVER_PICTURES)
+    rows = products(x, y)
+    value = float(pearson_of_sums(rows.sum(0)))
+    interval = bootstrap(rows, pearson_of_sums, Units(pictures, "pictures"))
     return estimated(name, definition, value, n, coverage=coverage, interval=interval, dims=dims)
-
-
-def _pearson(sums: Floats) -> Floats:
-    """Return the correlation from sums of 1, x, y, x², y², xy; NaN without variance."""
-    n, x, y, xx, yy, xy = sums.T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = (n * xx - x * x) * (n * yy - y * y)
-        return np.asarray(np.where(spread > 1e-12, (n * xy - x * y) / np.sqrt(np.maximum(spread, 1e-300)), np.nan))

@@ -7,53 +7,87 @@ raters, questions and answers, not with the number of rows. Arrow does the count
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
-from jobs.metrics.intervals import Interval, normal, proportion, too_few, wilson
+from jobs.metrics.intervals import Interval, ShareSums, Units, estimate, no_interval
 from jobs.metrics.metric import Metric, estimated, undefined
 
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.integer[Any]]
 BY = ("rater", "rubric", "question")
 EXTRA = ("condition", "method", "order", "target")
 # A question with more different answers is not closed (free text, a slider). Its answers are no longer counted one by
 # one, which bounds the memory. The largest closed set of the papers has 22 answers (UN sub-regions).
 MAX_ANSWERS = 512
-NORMAL = "normal 95% over ratings, standard error s/sqrt(n)"
+STUDENT = "Student's t 95% over {units}"
 # Arrow cannot group by lists: answers are joined by the ASCII unit separator, which no answer may contain.
 _SEPARATOR = "\x1f"
 
 SHARE = "share"  # the metric of the share of one answer
 _DEFINITIONS = {
-    "share": "Ok ratings that chose this answer / ok ratings; interval of Wilson (1927), ratings taken as independent; "
-    "n counts ratings.",
-    "mean_score": "Mean of score over ok ratings that have one; normal interval mean ± 1.96 s/√n, s with n - 1, "
-    "ratings taken as independent; n counts ratings.",
+    "share": "Ok ratings that chose this answer / ok ratings; n counts ratings.",
+    "mean_score": "Mean of score over ok ratings that have one; n counts ratings.",
     "outside_mass_mean": "Mean over ok ratings of the probability that the rater gave to anything but the allowed "
-    "answers; interval as for mean_score; n counts ratings.",
+    "answers; n counts ratings.",
     "coverage": "Ok ratings / requested ratings; n counts requested ratings.",
-    "truncated_share": "Ok ratings whose prompt had a context that was cut / ok ratings; interval of Wilson (1927), "
-    "ratings taken as independent; n counts ratings.",
+    "truncated_share": "Ok ratings whose prompt had a context that was cut / ok ratings; n counts ratings.",
     "empty_context_share": "Ok ratings of items without the text of their condition (column empty_context) / ok "
-    "ratings; interval of Wilson (1927), ratings taken as independent; n counts ratings.",
+    "ratings; n counts ratings.",
 }
 MARKS = ("truncated", "empty_context")  # columns that are null unless the context is not as it should be
 
 
+_UNKNOWN = no_interval("the units of the ratings are unknown")
+
+
 @dataclass(frozen=True)
 class Share:
-    """One answer and how often it was chosen; `share`, `low` and `high` are in [0, 1], None without an ok rating."""
+    """One answer and how often it was chosen; `share` is in [0, 1], None without an ok rating."""
 
     answer: str
     count: int
     share: float | None
-    low: float | None
-    high: float | None
+    interval: Interval = _UNKNOWN
     listed: bool = True  # False: chosen although the rubric does not allow it
+
+
+@dataclass(frozen=True)
+class AnswersOfUnits:
+    """Ratings of one question, all of them of each unit that occurs.
+
+    Attributes:
+        unit: uint64[n]; rater: int[n], index into `raters`; value: int[n], index into `answers`, -1 for none.
+        score, outside: float[n], NaN for none; ok, by_people: bool[n].
+        marks: column of `MARKS` -> bool[n].
+        unit_name: what the units are, in the plural.
+    """
+
+    unit: NDArray[np.uint64]
+    rater: Ints
+    value: Ints
+    score: Floats
+    outside: Floats
+    marks: Mapping[str, NDArray[np.bool_]]
+    ok: NDArray[np.bool_]
+    by_people: NDArray[np.bool_]
+    raters: Sequence[str]
+    answers: Sequence[str]
+    unit_name: str
+
+    def pooled(self, name: str) -> "AnswersOfUnits":
+        """Return people's ratings as those of one rater."""
+        rows = self.by_people
+        columns = ("unit", "value", "score", "outside", "ok", "by_people")
+        kept = {column: getattr(self, column)[rows] for column in columns}
+        marks = {column: marked[rows] for column, marked in self.marks.items()}
+        return replace(self, rater=np.zeros(int(rows.sum()), np.int64), raters=(name,), marks=marks, **kept)
 
 
 @dataclass(frozen=True)
@@ -72,6 +106,7 @@ class Distribution:
         reason: why the shares are undefined; None if they are defined.
         truncated: number of ok ratings whose context was cut (column `truncated`); `empty_context`: number of those
             whose item has no text of its condition.
+        coverage_interval: of the coverage; mark_intervals: column of `MARKS` -> that of the share of marked ratings.
     """
 
     rater: str
@@ -88,6 +123,8 @@ class Distribution:
     reason: str | None = None
     truncated: int = 0
     empty_context: int = 0
+    coverage_interval: Interval = _UNKNOWN
+    mark_intervals: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
     def ok(self) -> int:
@@ -108,7 +145,8 @@ class Distribution:
 class Distributions:
     """Accumulates batches of `ratings`; neither their order nor their size changes the result.
 
-    (Sums of integer scores are exact; sums of fractions agree to rounding.)
+    (Sums of integer scores are exact; sums of fractions agree to rounding.) Intervals need a second pass over the
+    ratings, `add_units`.
 
     Args:
         extra: additional columns to group by, from `EXTRA`. List condition, method or order here if a table has several
@@ -141,6 +179,7 @@ class Distributions:
         self._marked: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in MARKS}
         self._score: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
         self._outside: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
+        self._spreads: dict[tuple[str, ...], _Spread] = {}
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -176,14 +215,26 @@ class Distributions:
                 marked[self._key(by)] += count
         for name, into in (("score", self._score), ("outside_mass", self._outside)):
             numbers = ok[name].cast(pa.float64())
-            squared = ok.select(list(self._by)).append_column("x", numbers)
-            squared = squared.append_column("xx", pc.multiply(numbers, numbers))
-            for *by, n, total, squares in _grouped(squared, self._by, [("x", "count"), ("x", "sum"), ("xx", "sum")]):
-                into[self._key(by)].add(n, total, squares)
+            scored = ok.select(list(self._by)).append_column("x", numbers)
+            for *by, n, total in _grouped(scored, self._by, [("x", "count"), ("x", "sum")]):
+                into[self._key(by)].add(n, total)
         stated = rows.select(["rubric", "question"]).append_column("list", lists)
         for rubric, question, joined, _ in _grouped(stated, stated.column_names, [([], "count_all")]):
             if joined:
                 self._add_list((rubric, question), tuple(joined.split(_SEPARATOR)))
+
+    def add_units(self, key: tuple[str, ...], part: AnswersOfUnits) -> None:
+        """Add what intervals need of ratings that `add` has counted, after all batches.
+
+        Args:
+            key: rubric, question and the values of the extra columns.
+            part: ratings of this question; each unit is in one part.
+        """
+        for code in np.unique(part.rater).tolist():
+            of_rater = part.rater == code
+            full = self._key((part.raters[code], *key))
+            spread = self._spreads.setdefault(full, _Spread(part.unit_name))
+            spread.add(part, of_rater, score=self._score[full].mean, outside=self._outside[full].mean)
 
     def without(self, column: str) -> "Distributions":
         """Return the same counts without distinguishing the values of `column`, one of the extra columns."""
@@ -208,7 +259,7 @@ class Distributions:
                     merged._add_value(shorter(key), value, count)
         for sums_of, into in ((self._score, merged._score), (self._outside, merged._outside)):
             for key, sums in sums_of.items():
-                into[shorter(key)].add(sums.n, sums.total, sums.squares)
+                into[shorter(key)].add(sums.n, sums.total)
         return merged
 
     def result(self) -> list[Distribution]:
@@ -224,6 +275,7 @@ class Distributions:
         asked, ok = sum(statuses.values()), statuses.get(Status.OK, 0)
         answers, reason = self._shares(key, ok)
         empty = None if ok else _none_ok(asked)
+        spread = self._spreads.get(key, _Spread())
         return Distribution(
             rater=key[0],
             rubric=key[1],
@@ -237,15 +289,22 @@ class Distributions:
             mean_score=self._score[key].metric(
                 "mean_score",
                 asked,
+                interval=spread.score.interval(spread.unit_name),
                 empty=empty,
                 reason="the rater gave no scores" if ordinal else "categories have no mean",
             ),
             outside_mass=self._outside[key].metric(
-                "outside_mass_mean", asked, empty=empty, reason="the rater gave no probabilities"
+                "outside_mass_mean",
+                asked,
+                interval=spread.outside.interval(spread.unit_name),
+                empty=empty,
+                reason="the rater gave no probabilities",
             ),
             reason=reason,
             truncated=self._marked["truncated"][key],
             empty_context=self._marked["empty_context"][key],
+            coverage_interval=spread.share_of(spread.asked),
+            mark_intervals={name: spread.share_of(spread.marked[name]) for name in MARKS},
         )
 
     def _shares(self, key: tuple[str, ...], ok: int) -> tuple[tuple[Share, ...], str | None]:
@@ -254,10 +313,10 @@ class Distributions:
             return (), f"more than {MAX_ANSWERS} different answers: not a closed question"
         listed = [(answer, counts[answer], True) for answer in allowed]
         unlisted = [(answer, counts[answer], False) for answer in sorted(set(counts) - set(allowed))]
-        shares = []
+        shares, spread = [], self._spreads.get(key, _Spread())
         for answer, count, is_listed in listed + unlisted:
-            low, high = wilson(count, ok) if ok else (None, None)
-            shares.append(Share(answer, count, count / ok if ok else None, low, high, is_listed))
+            interval = spread.share_of(spread.answers.get(answer) or spread.nobody) if ok else _UNKNOWN
+            shares.append(Share(answer, count, count / ok if ok else None, interval, is_listed))
         return tuple(shares), None if ok else _none_ok(sum(self._statuses[key].values()))
 
     def _allowed(self, question: tuple[str, str]) -> tuple[str, ...] | None:
@@ -304,30 +363,93 @@ class Distributions:
 class _Sums:
     n: int = 0
     total: float = 0.0
-    squares: float = 0.0
 
-    def add(self, n: int, total: float | None, squares: float | None) -> None:
+    def add(self, n: int, total: float | None) -> None:
         self.n += n
         self.total += total or 0.0  # Arrow's sum of no numbers is null
-        self.squares += squares or 0.0
 
-    def metric(self, name: str, asked: int, *, empty: str | None, reason: str) -> Metric:
+    @property
+    def mean(self) -> float:
+        return self.total / self.n if self.n else 0.0
+
+    def metric(self, name: str, asked: int, *, interval: Interval, empty: str | None, reason: str) -> Metric:
         """Return the mean with its interval; without numbers it is undefined, for the reason `empty` or else
         `reason`."""
         definition = _DEFINITIONS[name]
         if not self.n:
             status = Status.MISSING_INPUT if empty else Status.SKIPPED
             return undefined(name, definition, empty or reason, coverage=0.0, status=status)
-        value, coverage = self.total / self.n, self.n / asked
-        return estimated(name, definition, value, self.n, coverage=coverage, interval=self._interval())
+        return estimated(name, definition, self.mean, self.n, coverage=self.n / asked, interval=interval)
 
-    def _interval(self) -> Interval:
-        if none := too_few(self.n, "ratings"):
-            return none
-        # Fractions are exact; in floating point the difference of the two sums would suffer from cancellation.
-        variance = (Fraction(self.squares) - Fraction(self.total) ** 2 / self.n) / (self.n - 1)
-        error = math.sqrt(max(variance, Fraction(0)) / self.n)
-        return normal(self.total / self.n, error, units=self.n, unit_name="ratings", method=NORMAL)
+
+@dataclass
+class _MeanSpread:
+    """The variance of a mean between units: the sum over units of (sum of the unit's deviations from the mean)²."""
+
+    units: int = 0
+    n: int = 0
+    squares: float = 0.0
+    mean: float = 0.0
+
+    def add(self, unit: Ints, deviation: Floats, mean: float) -> None:
+        """Add the deviations of some rows from `mean`, of units that were not added before."""
+        units = Units(unit)
+        sums = units.sums(deviation[:, None])[:, 0]
+        self.units, self.n, self.mean = self.units + units.count, self.n + len(unit), mean
+        self.squares += float(sums @ sums)
+
+    def interval(self, unit_name: str) -> Interval:
+        """Return Student's t interval of the mean."""
+        if not self.n:
+            return _UNKNOWN
+        error = math.sqrt(self.squares * self.units / max(self.units - 1, 1)) / self.n
+        method = STUDENT.format(units=unit_name)
+        return estimate(self.mean, error, units=self.units, unit_name=unit_name, method=method)
+
+
+@dataclass
+class _Spread:
+    """What the intervals of a distribution need of the units of its ratings.
+
+    Attributes:
+        nobody: of an answer that nobody gave; asked: of the share of ok ratings; marked: of those of marked ones.
+    """
+
+    unit_name: str = "items"
+    nobody: ShareSums = field(default_factory=ShareSums)
+    asked: ShareSums = field(default_factory=ShareSums)
+    marked: dict[str, ShareSums] = field(default_factory=lambda: dict.fromkeys(MARKS, ShareSums()))
+    answers: dict[str, ShareSums] = field(default_factory=dict)
+    score: _MeanSpread = field(default_factory=_MeanSpread)
+    outside: _MeanSpread = field(default_factory=_MeanSpread)
+
+    def add(self, part: AnswersOfUnits, rows: NDArray[np.bool_], *, score: float, outside: float) -> None:
+        """Add one rater's rows of a part; `score` and `outside` are the means over all parts."""
+        ok = rows & part.ok
+        self.asked += ShareSums.of(_sums(part.unit[rows], part.ok[rows]))
+        if not ok.any():
+            return
+        unit, value = part.unit[ok].view(np.int64), part.value[ok]
+        for spread, numbers, mean in ((self.score, part.score[ok], score), (self.outside, part.outside[ok], outside)):
+            has_number = ~np.isnan(numbers)
+            if has_number.any():
+                spread.add(unit[has_number], numbers[has_number] - mean, mean)
+        before = self.nobody
+        self.nobody = before + ShareSums.of(_sums(part.unit[ok], np.zeros(len(unit), bool)))
+        for name, marked in part.marks.items():
+            self.marked[name] += ShareSums.of(_sums(part.unit[ok], marked[ok]))
+        occur = {part.answers[code] for code in np.unique(value[value >= 0]).tolist()}
+        for answer in occur | self.answers.keys():
+            hit = value == part.answers.index(answer) if answer in occur else np.zeros(len(value), bool)
+            self.answers[answer] = self.answers.get(answer, before) + ShareSums.of(_sums(part.unit[ok], hit))
+
+    def share_of(self, sums: ShareSums) -> Interval:
+        """Return the interval of a share."""
+        return sums.interval(self.unit_name) if sums.n else _UNKNOWN
+
+
+def _sums(unit: NDArray[np.uint64], hit: NDArray[np.bool_]) -> Floats:
+    return Units(unit.view(np.int64)).sums(np.stack([hit, np.ones(len(hit))], axis=1))
 
 
 def metrics_of(distribution: Distribution) -> Iterator[Metric]:
@@ -353,7 +475,7 @@ def metrics_of(distribution: Distribution) -> Iterator[Metric]:
         else:
             metric = estimated(SHARE, _DEFINITIONS[SHARE], share.share, distribution.ok,
             coverage=distribution.coverage,
-                             interval=proportion(share.count, distribution.ok))  # fmt: skip
+                             interval=share.interval)  # fmt: skip
         yield metric.at(**dims, answer=share.answer)
     yield distribution.mean_score.at(**dims)
     yield distribution.outside_mass.at(**dims)
@@ -362,9 +484,9 @@ def metrics_of(distribution: Distribution) -> Iterator[Metric]:
             ok, metric = distribution.ok, f"{name}_share"
             yield estimated(
                 metric, _DEFINITIONS[metric], count / ok, ok, coverage=distribution.coverage,
-                interval=proportion(count, ok), dims=dims,
+                interval=distribution.mark_intervals.get(name, _UNKNOWN), dims=dims,
             )  # fmt: skip
-    interval = proportion(distribution.ok, distribution.asked)
+    interval = distribution.coverage_interval
     coverage, asked = distribution.coverage, distribution.asked
     yield estimated(
         "coverage", _DEFINITIONS["coverage"], coverage, asked, coverage=coverage, interval=interval, dims=dims

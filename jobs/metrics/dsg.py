@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.correlation import correlate
-from jobs.metrics.intervals import block_sums, bootstrap, fisher, ratio
+from jobs.metrics.intervals import bootstrap, fisher, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
 ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # what a list of parents may contain if there are none
@@ -135,7 +135,7 @@ def _mean(scores: Floats, definition: str, coverage: float | None, dims: dict[st
     if not len(scores):
         reason, status = "no picture has an answer", "missing_input"
         return undefined("dsg_score", definition, reason, coverage=coverage, status=status, dims=dims)
-    interval = bootstrap(block_sums(np.stack([scores, np.ones(len(scores))], 1)), ratio, unit_name="pictures")
+    interval = bootstrap(np.stack([scores, np.ones(len(scores))], 1), ratio, unit_name="pictures")
     value, n = float(scores.mean()), len(scores)
     return estimated("dsg_score", definition, value, n, coverage=coverage, interval=interval, dims=dims)
 

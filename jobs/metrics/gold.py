@@ -1,13 +1,25 @@
 """Metrics of models against gold answers, and against people answer by answer."""
 
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import Interval, block_sums, bootstrap, no_interval, proportion, ratio, too_few
+from jobs.metrics.intervals import (
+    Interval,
+    Units,
+    blocks,
+    bootstrap,
+    estimate,
+    no_interval,
+    ratio,
+    share,
+    too_few,
+)
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -16,6 +28,7 @@ Average = Literal["micro", "macro", "samples"]
 AVERAGES: tuple[Average, ...] = ("micro", "macro", "samples")
 EPSILON = 1e-9
 WELCH_T = "welch t 95%"
+UNITS_T = "Student's t between units 95%"
 
 OVER = {
     "micro": "all pairs of item and label pooled",
@@ -64,18 +77,20 @@ def classification(
     *,
     positive: str = "as given",
     asked: int | None = None,
+    units: Units | None = None,
 ) -> Iterator[Metric]:
     """Yield precision, recall and F1 of a multi-label task, micro, macro and samples averages, with bootstrap
     intervals.
 
     Use them for labels that hold or do not hold for an item. The macro average gives each label the same weight, the
-    micro average each pair of item and label, the samples average each item. The bootstrap draws items.
+    micro average each pair of item and label, the samples average each item.
 
     Args:
         gold, predicted: bool[n], whether the label holds for the item, and whether the model predicts it.
         item, label: int64[n], codes of the pairs; a pair occurs once.
         positive: when a label counts as predicted and as right, for the definition.
         asked: number of pairs that were asked about, for the coverage.
+        units: of the pairs, which the bootstrap draws; None: the items.
 
     Undefined: the denominator is 0 (nothing predicted as positive, or nothing positive in gold) for every label or item
     of the average.
@@ -83,11 +98,11 @@ def classification(
     right, claimed = np.asarray(gold, bool), np.asarray(predicted, bool)
     items, labels = np.asarray(item, np.int64), np.asarray(label, np.int64)
     coverage = len(right) / asked if asked else None
-    cells = outcomes(right, claimed)
+    cells, units = outcomes(right, claimed), units or Units(items)
     for average in AVERAGES:
-        rows, shape = _cells(cells, items, labels, average)
+        drawn = _drawn(cells, items, labels, average, units)
         for name in ("precision", "recall", "f1"):
-            value, n, interval = _averaged(rows, shape, name, average)
+            value, n, interval = _averaged(drawn, name, average)
             counted = {"micro": "pairs", "macro": "labels", "samples": "items"}[average]
             definition = _LABELS.format(name=name, of=_OF[name], over=OVER[average], counted=counted, positive=positive)
             count = len(right) if average == "micro" else n
@@ -112,18 +127,25 @@ def f1_compared(
     average: Average,
     *,
     comparison: Literal["change", "ratio"],
+    units: Units | None = None,
 ) -> tuple[float | None, Interval]:
-    """Return F1 of `after` minus, or divided by, F1 of `before`, and its bootstrap interval over items.
+    """Return F1 of `after` minus, or divided by, F1 of `before`, and its bootstrap interval over units.
 
     The value is None if one F1 is undefined, or the divisor 0.
 
     Args:
         before, after: float64[n, 3] from `outcomes`, of the same pairs of item and label.
         items, labels: int64[n], codes of the pairs.
+        units: of the pairs; None: the items.
     """
     if not len(items):
         return None, no_interval("no value")
-    (first, shape), (second, _) = (_cells(cells, items, labels, average) for cells in (before, after))
+    both = np.concatenate([before, after], axis=1)
+    drawn = _drawn(both, items, labels, average, units or Units(items))
+    # columns are true, false and missed positives of `before`, then of `after`, of each label for the macro average
+    cells = drawn.rows.reshape(len(drawn.rows), -1, 6)
+    first, second = (cells[..., part].reshape(len(cells), -1) for part in (slice(0, 3), slice(3, 6)))
+    shape = drawn.shape
     if average == "samples":
         columns = [rows for cells in (first, second) for rows in _defined(_rate(cells, "f1"))]
         rows, width = np.stack(columns, axis=1), 2
@@ -139,7 +161,7 @@ def f1_compared(
 
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(compared(rows.sum(0)[None])[0])
-    return (None, no_interval("no value")) if np.isnan(value) else (value, bootstrap(block_sums(rows), compared))
+    return (None, no_interval("no value")) if np.isnan(value) else (value, drawn.interval(compared, rows))
 
 
 def _defined(rates: Floats) -> tuple[Floats, Floats]:
@@ -154,26 +176,41 @@ def _zero_denominator(name: str) -> str:
     )
 
 
-def _cells(
-    cells: Floats, items: NDArray[np.int64], labels: NDArray[np.int64], average: Average
-) -> tuple[Floats, tuple[int, ...]]:
-    """Return true, false and missed positives per item, for the bootstrap, and the shape of one row.
+@dataclass(frozen=True)
+class _Drawn:
+    """Sums of cells, for the bootstrap.
 
-    The sums are float64[items, 3]; for the macro average float64[items or blocks of items, labels x 3].
+    Attributes:
+        rows: float64[items, 3]; for the macro average float64[blocks of units, labels x 3], because items x labels may
+            not fit in memory.
+        shape: of the cells of one row: (-1, 3) or (-1, labels, 3).
+        units: of the rows; count: number of all units.
     """
-    _, row = np.unique(items, return_inverse=True)
-    n = int(row.max(initial=-1)) + 1
-    if average == "macro":
+
+    rows: Floats
+    shape: tuple[int, ...]
+    units: Units
+    count: int
+
+    def interval(self, statistic: Callable[[Floats], Floats], rows: Floats | None = None) -> Interval:
+        """Return the interval of a statistic of sums of `rows`; None: those of this object."""
+        return bootstrap(self.rows if rows is None else rows, statistic, self.units, fewest=self.count)
+
+
+def _drawn(
+    cells: Floats, items: NDArray[np.int64], labels: NDArray[np.int64], average: Average, units: Units
+) -> _Drawn:
+    """Return float64[n, k] cells of pairs summed by item, or for the macro average by block of units and label."""
+    width = cells.shape[1]
+    if average == "macro" and len(items):
         _, column = np.unique(labels, return_inverse=True)
-        width = int(column.max(initial=-1)) + 1
-        blocks = min(n, 1000)  # items x labels may not fit in memory: sum blocks of items instead
-        block = np.random.default_rng(0).permutation(n)[row] % blocks if n > blocks else row
-        sums = np.zeros((blocks, width, 3))
+        block, columns = blocks(cells, units), int(column.max()) + 1
+        sums = np.zeros((int(block.max()) + 1, columns, width))
         np.add.at(sums, (block, column), cells)
-        return sums.reshape(blocks, width * 3), (-1, width, 3)
-    sums = np.zeros((n, 3))
-    np.add.at(sums, row, cells)
-    return sums, (-1, 3)
+        rows = sums.reshape(len(sums), columns * width)
+        return _Drawn(rows, (-1, columns, 3), Units.single(len(rows), units.name), units.count)
+    _, first = np.unique(items, return_index=True)
+    return _Drawn(Units(items).sums(cells) if len(items) else cells, (-1, 3), units.of(first), units.count)
 
 
 def _rate(cells: Floats, name: str) -> Floats:
@@ -196,21 +233,20 @@ def _mean_rate(sums: Floats, shape: tuple[int, ...], name: str, average: Average
     return np.asarray(np.where(defined, rates, 0).sum(1) / defined.sum(1))
 
 
-def _averaged(rows: Floats, shape: tuple[int, ...], name: str, average: Average) -> tuple[float | None, int, Interval]:
+def _averaged(drawn: _Drawn, name: str, average: Average) -> tuple[float | None, int, Interval]:
     """Return the value (None: undefined), the number of labels or items it averages, and its interval."""
+    rows, shape = drawn.rows, drawn.shape
     undefined_value = None, 0, no_interval("no value")
     if not len(rows):
         return undefined_value
     if average == "samples":
         by_item = _rate(rows, name)
-        defined = by_item[~np.isnan(by_item)]
+        is_defined = ~np.isnan(by_item)
+        defined = by_item[is_defined]
         if not len(defined):
             return undefined_value
-        return (
-            float(defined.mean()),
-            len(defined),
-            bootstrap(block_sums(np.stack([defined, np.ones_like(defined)], 1)), ratio),
-        )
+        interval = bootstrap(np.stack([defined, np.ones_like(defined)], 1), ratio, drawn.units.of(is_defined))
+        return float(defined.mean()), len(defined), interval
 
     def statistic(sums: Floats) -> Floats:
         return _mean_rate(sums, shape, name, average)
@@ -221,7 +257,7 @@ def _averaged(rows: Floats, shape: tuple[int, ...], name: str, average: Average)
     n = int((~np.isnan(_rate(total.reshape(shape), name))).sum())
     if np.isnan(value):
         return undefined_value
-    return value, n, bootstrap(block_sums(rows), statistic)
+    return value, n, drawn.interval(statistic)
 
 
 def readings(threshold: float) -> dict[str, Callable[[ArrayLike], Bools]]:
@@ -251,8 +287,12 @@ def without_gold(judged: int, rated: int) -> Metric:
     return estimated("without_gold", _WITHOUT_GOLD, 1 - judged / rated, rated, coverage=1.0, interval=interval)
 
 
-def accuracy(right: ArrayLike, *, asked: int | None = None) -> Metric:
+def accuracy(right: ArrayLike, *, asked: int | None = None, units: Units | None = None) -> Metric:
     """Return the share of bool[items] that are right. Use it for categories with known right answers.
+
+    Args:
+        asked: number of items with a right answer, for the coverage.
+        units: of the items; None: each item is one.
 
     Undefined: no item was answered.
     """
@@ -262,23 +302,31 @@ def accuracy(right: ArrayLike, *, asked: int | None = None) -> Metric:
         return undefined(
             "accuracy", _ACCURACY, "no item with a right answer was answered", coverage=coverage, status="missing_input"
         )
-    n, hits = len(hits_and_misses), int(hits_and_misses.sum())
-    return estimated("accuracy", _ACCURACY, hits / n, n, coverage=coverage, interval=proportion(hits, n))
+    value, n, interval = hits_and_misses.mean(), len(hits_and_misses), share(hits_and_misses, units)
+    return estimated("accuracy", _ACCURACY, value, n, coverage=coverage, interval=interval)
 
 
-def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None = None) -> Iterator[Metric]:
+def welch(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    asked: tuple[int, int] | None = None,
+    units: Units | None = None,
+) -> Iterator[Metric]:
     """Yield means and standard deviations of two subgroups, the difference with its interval, and Welch's p (Welch
     1947).
 
-    Use it for two disjoint subgroups of items with possibly unequal variances.
+    Use it for two disjoint subgroups of items with possibly unequal variances. If several items belong to one unit,
+    such as three responses about a picture, the standard error is that between units, and the test Student's.
 
     Args:
         first, second: float64[items] scores.
         asked: numbers of items of both parts, scored or not, for the coverage; None: all are scored.
+        units: of the items of the first part, then of the second; None: each item is one.
 
     Undefined: a part has fewer than two items, or neither part has variance.
     """
-    from scipy.stats import ttest_ind
+    from scipy.stats import t, ttest_ind
 
     parts = [np.asarray(part, np.float64) for part in (first, second)]
     n, in_parts = sum(map(len, parts)), asked or (len(parts[0]), len(parts[1]))
@@ -306,18 +354,30 @@ def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None 
         yield undefined("mean_difference", _WELCH_DIFFERENCE, reason, n=n, coverage=coverage)
         yield undefined("welch_p", _WELCH, reason, n=n, coverage=coverage)
         return
-    test = ttest_ind(*parts, equal_var=False)
-    low, high = test.confidence_interval(0.95)
-    interval = too_few(min(map(len, parts)), "items in a part") or Interval(float(low), float(high), WELCH_T)
-    difference = parts[0].mean() - parts[1].mean()
+    difference = float(parts[0].mean() - parts[1].mean())
+    if units is None or units.are_rows:
+        test = ttest_ind(*parts, equal_var=False)
+        low, high = test.confidence_interval(0.95)
+        interval = Interval(float(low), float(high), WELCH_T, units=n)
+        p, statistic, freedom, fewest = test.pvalue, test.statistic, test.df, min(map(len, parts))
+    else:
+        of_parts = [(part - part.mean()) / len(part) * sign for part, sign in zip(parts, (1, -1), strict=True)]
+        sums = units.sums(np.concatenate(of_parts)[:, None])[:, 0]
+        error = math.sqrt(units.count / max(units.count - 1, 1) * float(sums @ sums))
+        interval = estimate(difference, error, units=units.count, unit_name=units.name, method=UNITS_T)
+        statistic, freedom = difference / error if error else math.nan, units.count - 1
+        p = 2 * float(t.sf(abs(statistic), freedom))
+        fewest = min(units.of(np.arange(n) < len(parts[0])).count, units.of(np.arange(n) >= len(parts[0])).count)
+    interval = too_few(fewest, f"{units.name if units else 'items'} in a part") or interval
     yield estimated("mean_difference", _WELCH_DIFFERENCE, difference, n, coverage=coverage, interval=interval)
     yield Metric(
         name="welch_p",
         definition=_WELCH,
-        value=test.pvalue,
+        value=p,
         n=n,
+        units=interval.units,
         coverage=coverage,
-        reason=f"no interval of a p-value; t = {test.statistic:.3f}, {test.df:.1f} degrees of freedom",
+        reason=f"no interval of a p-value; t = {statistic:.3f}, {freedom:.1f} degrees of freedom",
     )
 
 
@@ -348,17 +408,9 @@ def preference_agreement(model: RatingTable, people: RatingTable) -> Metric:
         return undefined(
             "preference_agreement", _PREFERENCE, "the model and people answered no common item", coverage=coverage
         )
-    _, item = np.unique(items, return_inverse=True)
-    rows = np.zeros((item.max() + 1, 2))
-    np.add.at(rows, item, np.stack([of_model == of_people, np.ones(len(of_model))], 1))
-    value = rows[:, 0].sum() / rows[:, 1].sum()
+    same, interval = of_model == of_people, share(of_model == of_people, people.units.of(items))
     return estimated(
-        "preference_agreement",
-        _PREFERENCE,
-        value,
-        len(of_people),
-        coverage=coverage,
-        interval=bootstrap(block_sums(rows), ratio),
+        "preference_agreement", _PREFERENCE, same.mean(), len(of_people), coverage=coverage, interval=interval
     )
 
 
@@ -377,29 +429,26 @@ def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
         yield undefined("mean_deviation", _MEAN_DEVIATION, reason, coverage=coverage)
         return
     differences = of_model - of_people
-    _, item = np.unique(items, return_inverse=True)
-    rows = np.zeros((item.max() + 1, 2))
-    np.add.at(rows, item, np.stack([differences, np.ones(len(differences))], 1))
+    units = people.units.of(items)
     yield estimated(
         "mean_deviation",
         _MEAN_DEVIATION,
         differences.mean(),
         len(differences),
         coverage=coverage,
-        interval=bootstrap(block_sums(rows), ratio),
+        interval=bootstrap(np.stack([differences, np.ones(len(differences))], 1), ratio, units),
     )
     steps = np.rint(differences)
     if np.abs(differences - steps).max() > EPSILON:
         return  # means or expected scores: a histogram over points of the scale is not informative
     widest = int(np.abs(steps).max())
     for step in range(-widest, widest + 1):
-        count = int((steps == step).sum())
         yield estimated(
             "deviation_share",
             _DEVIATION,
-            count / len(steps),
+            (steps == step).mean(),
             len(steps),
             coverage=coverage,
-            interval=proportion(count, len(steps)),
+            interval=share(steps == step, units),
             dims={"deviation": f"{step:+d}" if step else "0"},
         )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import proportion
+from jobs.metrics.intervals import share
 from jobs.metrics.metric import Metric, estimated, no_rated_item, undefined
 
 NONE, NO_MAJORITY = "none of the above", "(no majority)"
@@ -15,7 +15,7 @@ NONE_WORDS = frozenset({"unsure", "none", "none of the above", "none (other)", "
 _SHARE = (
     "Items for which a majority of the group gave this answer / items with at least {at_least} ratings of the group; a "
     f"majority is more than half of an item's ratings, {NO_MAJORITY} means that there is none, and unsure and none "
-    f"count as {NONE!r} (Century, tables 1 and 8); n counts items, which the interval takes as independent."
+    f"count as {NONE!r} (Century, tables 1 and 8); n counts items."
 )
 _WITH_MAJORITY = (
     "Items on which the rater gave the majority's answer (more than half of all ratings, the rater's included) / items "
@@ -82,11 +82,10 @@ def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> I
         return
     chosen = majority(counts[enough])
     for code, name in [*enumerate(names), (-1, NO_MAJORITY)]:
-        count = int((chosen == code).sum())
+        hit = chosen == code
         dims = {"group": group, "answer": name}
-        yield estimated(
-            "majority_share", definition, count / n, n, coverage=coverage, interval=proportion(count, n), dims=dims
-        )
+        interval = share(hit, answers.units.of(enough))
+        yield estimated("majority_share", definition, hit.mean(), n, coverage=coverage, interval=interval, dims=dims)
 
 
 def rater_unit_agreement(answers: RatingTable, *, at_least: int = 2) -> Iterator[Metric]:
@@ -132,5 +131,6 @@ def _by_rater(
         if not n[code]:
             yield undefined(metric, definition, reason, coverage=coverage, dims={"rater": name})
             continue
-        interval, value = proportion(int(hits[code]), int(n[code])), hits[code] / n[code]
+        of_rater = rows & (answers.rater == code)
+        interval, value = share(hit[of_rater], answers.units.of(answers.item[of_rater])), hits[code] / n[code]
         yield estimated(metric, definition, value, n[code], coverage=coverage, interval=interval, dims={"rater": name})

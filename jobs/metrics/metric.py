@@ -16,7 +16,7 @@ from jobs.metrics.intervals import Interval
 from jobs.tables import conform, table
 
 WIDE_COLUMNS = (
-    "metric", "value", "low", "high", "n", "coverage", "status", "reason", "interval_method", "definition",
+    "metric", "value", "low", "high", "n", "units", "coverage", "status", "reason", "interval_method", "definition",
 )  # fmt: skip
 
 
@@ -29,6 +29,7 @@ class Metric:
         definition: one sentence with the source; it says what `n` counts.
         value: None if the metric is undefined; then `status` is not ok and `reason` says why.
         n: number of items, pairs or ratings that the metric is computed from (see `definition`).
+        units: number of independent units, such as pictures, that the interval rests on; None: as many as n.
         coverage: rated / asked, in [0, 1]; None if the number asked is unknown.
         low, high: 95 % interval by `interval_method`; all three are None without an interval, which `reason` explains.
         reason: why the metric is undefined or has no interval, or a caveat, such as few items.
@@ -43,6 +44,7 @@ class Metric:
     definition: str
     value: float | None
     n: int
+    units: int | None = None
     coverage: float | None = None
     low: float | None = None
     high: float | None = None
@@ -90,6 +92,7 @@ def estimated(
         definition=definition,
         value=value,
         n=n,
+        units=interval.units,
         coverage=coverage,
         low=interval.low,
         high=interval.high,
@@ -149,6 +152,7 @@ class MetricRow(TypedDict):
     high: float | None
     interval_method: str | None
     n: int
+    units: int | None
     coverage: float | None
     status: str
     reason: str | None
@@ -189,6 +193,7 @@ def row(metric: Metric) -> MetricRow:
         "high": metric.high,
         "interval_method": metric.interval_method,
         "n": metric.n,
+        "units": metric.units,
         "coverage": metric.coverage,
         "status": str(metric.status),
         "reason": metric.reason,

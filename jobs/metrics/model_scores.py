@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.metrics import intervals
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import Interval, block_sums, bootstrap, proportion, ratio, wilson
+from jobs.metrics.intervals import Units, bootstrap, ratio
 from jobs.metrics.metric import Metric, estimated, no_rated_item, undefined
 
 Floats = NDArray[np.float64]
@@ -41,9 +42,8 @@ _SELF = (
 )
 _DELTA = (
     "Share of items whose mean score over the group is at least the threshold, first value minus second "
-    "(Century, table 12); Newcombe's hybrid score interval; n counts items of both."
+    "(Century, table 12); n counts items of both."
 )
-NEWCOMBE = "newcombe hybrid score 95%"
 
 
 def inverted(answers: RatingTable, *, low: float, high: float) -> RatingTable:
@@ -85,9 +85,9 @@ def share_at_least(answers: RatingTable, group: RaterGroup, threshold: float, *,
         rows = ~np.isnan(chosen.score)
         np.maximum.at(best, chosen.item[rows], chosen.score[rows])
         scored = np.where(rated, best, np.nan)
-    hits = int((scored[rated] >= threshold - EPSILON).sum())
+    hit = scored[rated] >= threshold - EPSILON
     dims = {"group": group.name, "threshold": f"{threshold:g}", "rule": rule}
-    return _share("share_at_least", _AT_LEAST[rule], hits, rated, group=group, dims=dims)
+    return _share("share_at_least", _AT_LEAST[rule], hit, rated, units=answers.units, group=group, dims=dims)
 
 
 def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metric:
@@ -97,8 +97,9 @@ def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metr
     """
     scored = means_of(answers, group)
     rated = ~np.isnan(scored)
-    hits = int((scored[rated] <= lowest + EPSILON).sum())
-    return _share("share_lowest", _LOWEST, hits, rated, group=group, dims={"group": group.name})
+    hit = scored[rated] <= lowest + EPSILON
+    dims = {"group": group.name}
+    return _share("share_lowest", _LOWEST, hit, rated, units=answers.units, group=group, dims=dims)
 
 
 def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
@@ -107,11 +108,12 @@ def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
     Use it for scores whose differences are comparable; for shares at a threshold, only their order matters.
     """
     scored = means_of(answers, group)
-    rated = scored[~np.isnan(scored)]
+    has_score = ~np.isnan(scored)
+    rated = scored[has_score]
     coverage = len(rated) / answers.items if answers.items else None
     if not len(rated):
         return _no_rated_item("group_mean_score", _MEAN, group, coverage, {"group": group.name})
-    interval = bootstrap(block_sums(np.stack([rated, np.ones(len(rated))], 1)), ratio)
+    interval = bootstrap(np.stack([rated, np.ones(len(rated))], 1), ratio, answers.units.of(has_score))
     return estimated(
         "group_mean_score",
         _MEAN,
@@ -154,7 +156,7 @@ def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], thresh
         value,
         n,
         coverage=coverage,
-        interval=bootstrap(block_sums(columns), average),
+        interval=bootstrap(columns, average, answers.units.of(anyone)),
         dims=dims,
     )
 
@@ -174,28 +176,16 @@ def difference(
         return undefined("share_difference", _DELTA, "no threshold is on the scale", dims={"group": group.name})
     scored = means_of(answers, group)
     dims = {"group": group.name, "threshold": f"{threshold:g}"}
-    hits_and_items = []
-    for chosen in (first, second):
-        rated = scored[chosen & ~np.isnan(scored)]
-        hits_and_items.append((int((rated >= threshold - EPSILON).sum()), len(rated)))
-    (a, n_a), (b, n_b) = hits_and_items
+    hit = np.where(np.isnan(scored), np.nan, scored >= threshold - EPSILON)
+    parts = [np.where(chosen, hit, np.nan) for chosen in (first, second)]
+    n_a, n_b = (int((~np.isnan(part)).sum()) for part in parts)
     asked = int((first | second).sum())
     coverage = (n_a + n_b) / asked if asked else None
     if not n_a or not n_b:
         return _no_rated_item("share_difference", _DELTA, group, coverage, dims)
-    (low_a, high_a), (low_b, high_b) = wilson(a, n_a), wilson(b, n_b)
-    p, q = a / n_a, b / n_b
-    low = p - q - float(np.hypot(p - low_a, high_b - q))
-    high = p - q + float(np.hypot(high_a - p, q - low_b))
-    return estimated(
-        "share_difference",
-        _DELTA,
-        p - q,
-        n_a + n_b,
-        coverage=coverage,
-        interval=Interval(low, high, NEWCOMBE),
-        dims=dims,
-    )
+    value = float(np.nanmean(parts[0]) - np.nanmean(parts[1]))
+    interval = intervals.difference(parts[0], parts[1], answers.units)
+    return estimated("share_difference", _DELTA, value, n_a + n_b, coverage=coverage, interval=interval, dims=dims)
 
 
 def self_preference(
@@ -243,15 +233,18 @@ def self_preference(
         differences = by_other[:, :, 0] / by_other[:, :, 1] - by_other[:, :, 2] / by_other[:, :, 3]
         return np.asarray(differences.mean(1))
 
-    is_own = own_family[used]
-    smaller, family = min((int(is_own.sum()), "its family"), (int((~is_own).sum()), "other families"))
+    units, is_own = answers.units.of(used), own_family[used]
+    sides = ((is_own, "its family"), (~is_own, "other families"))
+    fewest, family = min((units.of(side).count, name) for side, name in sides)
     return estimated(
         "self_preference",
         _SELF,
         float(preference(rows.sum(0)[None])[0]),
         len(rows),
         coverage=coverage,
-        interval=bootstrap(block_sums(rows), preference, units=smaller, unit_name=f"responses of {family}"),
+        interval=bootstrap(
+            rows, preference, units, fewest=fewest, unit_name=f"{units.name} with responses of {family}"
+        ),
         dims={"rater": judge},
     )
 
@@ -296,12 +289,13 @@ def disaggregated(
 
 
 def marked(metric: Metric, minimum: int, *, n: int | None = None) -> Metric:
-    """Return the metric, with a remark in its reason if it is computed from fewer than `minimum` items.
+    """Return the metric, with a remark in its reason if it is computed from fewer than `minimum` units (pictures).
 
     Args:
-        n: number of items, if the metric's n counts something else.
+        n: number of units, if the metric rests on others than its interval.
     """
-    if metric.value is None or (metric.n if n is None else n) >= minimum:
+    counted = n if n is not None else metric.n if metric.units is None else metric.units
+    if metric.value is None or counted >= minimum:
         return metric
     return replace(
         metric, reason="; ".join(filter(None, (metric.reason, f"fewer than {minimum}: interpret with caution")))
@@ -309,12 +303,21 @@ def marked(metric: Metric, minimum: int, *, n: int | None = None) -> Metric:
 
 
 def _share(
-    metric: str, definition: str, hits: int, rated: NDArray[np.bool_], *, group: RaterGroup, dims: dict[str, str]
+    metric: str,
+    definition: str,
+    hit: NDArray[np.bool_],
+    rated: NDArray[np.bool_],
+    *,
+    units: Units,
+    group: RaterGroup,
+    dims: dict[str, str],
 ) -> Metric:
+    """Return the share of bool[rated items] `hit`; `rated` and `units` are those of all items."""
     n, coverage = int(rated.sum()), float(rated.mean()) if len(rated) else None
     if not n:
         return _no_rated_item(metric, definition, group, coverage, dims)
-    return estimated(metric, definition, hits / n, n, coverage=coverage, interval=proportion(hits, n), dims=dims)
+    interval = intervals.share(hit, units.of(rated))
+    return estimated(metric, definition, hit.mean(), n, coverage=coverage, interval=interval, dims=dims)
 
 
 def _no_rated_item(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.metrics.intervals import Units
 from jobs.metrics.length_bias import LengthFit, length_fit, scored_lengths
 from jobs.metrics.model_scores import means_of
 from jobs.metrics.question import PEOPLE, RatedQuestion
@@ -43,8 +44,7 @@ def paired_scores(question: RatedQuestion) -> Iterator[PairedScores]:
         return
     if context.lengths is not None:
         for group in question.averaged_groups(answers)[:MAX_RATERS]:
-            x, y = scored_lengths(answers, group, context.lengths)
-            yield from _pairs(LENGTH, group.name, x, y)
+            yield from _pairs(LENGTH, group.name, *scored_lengths(answers, group, context.lengths))
     people = answers.of_raters(question.groups.get(PEOPLE, ()))
     continuous = [rater for rater in answers.raters if rater in question.unscaled or question.kind(rater) == "encoder"]
     if not people.n or not continuous:
@@ -54,10 +54,10 @@ def paired_scores(question: RatedQuestion) -> Iterator[PairedScores]:
     for rater in continuous[:MAX_RATERS]:
         score = answers.of_raters((rater,)).means()[0]
         both = ~np.isnan(score) & ~np.isnan(of_people)
-        yield from _pairs(WITH_PEOPLE, rater, score[both], of_people[both])
+        yield from _pairs(WITH_PEOPLE, rater, score[both], of_people[both], answers.units.of(both))
 
 
-def _pairs(kind: str, rater: str, x: Floats, y: Floats) -> Iterator[PairedScores]:
+def _pairs(kind: str, rater: str, x: Floats, y: Floats, units: Units) -> Iterator[PairedScores]:
     if len(x) >= 3:
         step = -(-len(x) // MAX_POINTS)
-        yield PairedScores(kind, rater, x[::step], y[::step], len(x), length_fit(x, y))
+        yield PairedScores(kind, rater, x[::step], y[::step], len(x), length_fit(x, y, units))

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.intervals import block_sums, bootstrap, proportion, ratio
+from jobs.metrics.intervals import Units, block_sums, bootstrap, bootstrap_blocks, ratio, share
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -114,36 +114,40 @@ def side(preference: Floats) -> Floats:
     return np.where(np.abs(centred) <= TIE, 0.0, np.sign(centred))
 
 
-def position_metrics(comparisons: Comparisons, pairs: int) -> Iterator[Metric]:
+def position_metrics(comparisons: Comparisons, pairs: int, group: Ints | None = None) -> Iterator[Metric]:
     """Yield the position bias and the share of answers that choose the first picture.
 
     Use them for a rater who saw pairs in both orders. The position bias is 0 for a rater who always prefers the same
     item of a pair, and 0.5 for random answers.
 
+    Args:
+        pairs: number of pairs.
+        group: int64[pairs], code of the prompt, whose pairs share pictures; None: each pair has its own.
+
     Undefined: no pair was answered in both orders (position bias), or no pair was answered (share).
     """
     means = comparisons.by_order(pairs)
-    both = means[~np.isnan(means).any(1)]
+    in_both = ~np.isnan(means).any(1)
+    both, units = means[in_both], _units(group, pairs)
     coverage = comparisons.coverage
     if len(both):
         positions = side(both)
-        same = int(((positions[:, 0] == positions[:, 1]) & (positions[:, 0] != 0)).sum())
-        interval = proportion(same, len(both))
-        yield estimated("position_bias", _BIAS, same / len(both), len(both), coverage=coverage, interval=interval)
+        same = (positions[:, 0] == positions[:, 1]) & (positions[:, 0] != 0)
+        interval = share(same, units.of(in_both))
+        yield estimated("position_bias", _BIAS, same.mean(), len(both), coverage=coverage, interval=interval)
     else:
         reason = "no pair was answered in both orders"
         yield undefined("position_bias", _BIAS, reason, coverage=coverage)
     if not comparisons.n:
         yield undefined("first_position_share", _FIRST, "no answer", coverage=coverage, status="missing_input")
         return
-    rows = np.zeros((pairs, 2))
-    np.add.at(rows, comparisons.pair, np.stack([comparisons.first, np.ones(comparisons.n)], 1))
-    interval = bootstrap(block_sums(rows[rows[:, 1] > 0]), ratio, unit_name="pairs")
+    rows = np.stack([comparisons.first, np.ones(comparisons.n)], 1)
+    interval = bootstrap(rows, ratio, units.of(comparisons.pair))
     value = float(comparisons.first.mean())
     yield estimated("first_position_share", _FIRST, value, comparisons.n, coverage=coverage, interval=interval)
 
 
-def pair_agreement(preference: Floats, people: Comparisons, *, by: str) -> Metric:
+def pair_agreement(preference: Floats, people: Comparisons, *, by: str, group: Ints | None = None) -> Metric:
     """Return the share of people's answers that agree with a model's preference over both orders (Rome, table 2).
 
     Use it to compare a model with people who saw the same pairs in any order. A model that always chooses one position
@@ -153,6 +157,7 @@ def pair_agreement(preference: Floats, people: Comparisons, *, by: str) -> Metri
         preference: float64[pairs] of the model, from `Comparisons.preference`.
         people: answers of any number of people.
         by: `answer` or `probability`, what the preference averages.
+        group: int64[pairs], code of the prompt, whose pairs share pictures; None: each pair has its own.
 
     Undefined: the model and people answered no common pair.
     """
@@ -166,12 +171,15 @@ def pair_agreement(preference: Floats, people: Comparisons, *, by: str) -> Metri
     of_model = side(preference)[used.pair]
     of_people = side(used.first) * np.where(used.order == 0, 1, -1)
     agrees = (1 + of_model * of_people) / 2
-    rows = np.zeros((len(preference), 2))
-    np.add.at(rows, used.pair, np.stack([agrees, np.ones(used.n)], 1))
-    interval = bootstrap(block_sums(rows[rows[:, 1] > 0]), ratio, unit_name="pairs")
+    rows = np.stack([agrees, np.ones(used.n)], 1)
+    interval = bootstrap(rows, ratio, _units(group, len(preference)).of(used.pair))
     return estimated(
         "pair_agreement", definition, float(agrees.mean()), used.n, coverage=coverage, interval=interval, dims=dims
     )
+
+
+def _units(group: Ints | None, pairs: int) -> Units:
+    return Units.single(pairs, "pairs") if group is None else Units(group, "prompts")
 
 
 def competitor_metrics(preference: Floats, pairs: PairTable) -> Iterator[Metric]:
@@ -199,7 +207,7 @@ def competitor_metrics(preference: Floats, pairs: PairTable) -> Iterator[Metric]
     rows = np.zeros((group.max() + 1, size * size))  # of each prompt, wins of one competitor over another
     np.add.at(rows, (group, first * size + second), preference[used])
     np.add.at(rows, (group, second * size + first), 1 - preference[used])
-    sums, total = block_sums(rows), rows.sum(0)
+    sums, total, prompts = block_sums(rows), rows.sum(0), len(rows)
     fitted = _Memo(lambda drawn: strengths(drawn.reshape(-1, size, size)))
     strength = fitted(total[None])[0]
     for place, code in enumerate(codes.tolist()):
@@ -217,14 +225,14 @@ def competitor_metrics(preference: Floats, pairs: PairTable) -> Iterator[Metric]
             return fitted(drawn)[:, place]
 
         value = float(win_rate(total[None])[0])
-        interval = bootstrap(sums, win_rate, unit_name="prompts")
+        interval = bootstrap_blocks(sums, win_rate, units=prompts, unit_name="prompts")
         yield estimated("win_rate", rate, value, n, coverage=coverage, interval=interval, dims=dims)
         definition = _STRENGTH.format(competitors=pairs.kind)
         if np.isnan(strength[place]):
             reason = "a competitor, or a set of them, won or lost all comparisons with the others"
             yield undefined("bradley_terry", definition, reason, n=n, coverage=coverage, dims=dims)
             continue
-        interval = bootstrap(sums, fit, unit_name="prompts")
+        interval = bootstrap_blocks(sums, fit, units=prompts, unit_name="prompts")
         yield estimated(
             "bradley_terry", definition, float(strength[place]), n, coverage=coverage, interval=interval, dims=dims
         )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import OVER_RATERS, block_sums, bootstrap, proportion, ratio
+from jobs.metrics.intervals import bootstrap, proportion, ratio, share
 from jobs.metrics.metric import Metric, estimated, undefined
 
 _PEOPLE = "Number of people who were asked the question (Century, section 3.3 and appendix T); n counts people."
@@ -26,7 +26,6 @@ _REPORTED = {
     "people": "People who reported at least one item / people who were asked (Century, appendices L and T); n counts "
     "people.",
 }
-_DRAWN = "percentile bootstrap over people 95%, 1000 resamples"
 _STATUS_SHARE = "Ratings of the group that ended with this status / all ratings of the group; n counts ratings."
 _COUNTS = {
     "ratings_total": "Ratings requested or given, of any status (Rome, table 1); n counts ratings.",
@@ -74,19 +73,21 @@ def participation(
         name="people_total", definition=_PEOPLE, value=people, n=people, coverage=1.0, reason="a count: no interval",
         dims=dims,
     )  # fmt: skip
-    rows = block_sums(np.stack([items, np.ones(people), items**2], axis=1))
-    interval = bootstrap(rows, ratio, unit_name="people", method=_DRAWN)
+    rows = np.stack([items, np.ones(people), items**2], axis=1)
+    interval = bootstrap(rows, ratio, unit_name="people")
     yield estimated("items_per_person", _MEAN, items.mean(), people, coverage=coverage, interval=interval, dims=dims)
     if people > 1:
-        interval = bootstrap(rows, _deviation, unit_name="people", method=_DRAWN)
+        interval = bootstrap(rows, _deviation, unit_name="people")
         value = float(items.std(ddof=1))
         yield estimated("items_per_person_sd", _SD, value, people, coverage=coverage, interval=interval, dims=dims)
     else:
         yield undefined("items_per_person_sd", _SD, "one person", n=1, coverage=coverage, dims=dims)
     reporters = sum(bool(ended.get(name, {}).get(Status.REPORTED)) for name in answers.raters)
-    for reported_by, hits, n in (("items", int(reported.sum()), int(asked.sum())), ("people", reporters, people)):
+    of_items, of_people = share(reported[asked], answers.units.of(asked)), proportion(reporters, people)
+    counted = (("items", int(reported.sum()), int(asked.sum()), of_items), ("people", reporters, people, of_people))
+    for reported_by, hits, n, interval in counted:
         yield estimated(
-            "reported_share", _REPORTED[reported_by], hits / n, n, coverage=1.0, interval=proportion(hits, n),
+            "reported_share", _REPORTED[reported_by], hits / n, n, coverage=1.0, interval=interval,
             dims={**dims, "of": reported_by},
         )  # fmt: skip
 
@@ -115,7 +116,7 @@ def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Metri
     for status in (s for s in STATUSES if s in occur | {Status.REPORTED, Status.SKIPPED}):
         rows = np.array([[statuses.get(status, 0), sum(statuses.values())] for statuses in ended], np.float64)
         hits = int(rows[:, 0].sum())
-        drawn = bootstrap(block_sums(rows), ratio, unit_name="raters", method=OVER_RATERS)
+        drawn = bootstrap(rows, ratio, unit_name="raters")
         yield estimated(
             "status_share",
             _STATUS_SHARE,

@@ -40,7 +40,9 @@ class MetricSettings:
     positive: float = 4  # rarely: lowest score at which the label holds
     groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that divide people into groups
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
-    minimum: int = 30  # rarely: metrics of subgroups with fewer items are marked
+    # rarely: attribute of items whose values are the independent units of intervals, such as prompt; null: the picture
+    unit: str | None = None
+    minimum: int = 30  # rarely: metrics of subgroups with fewer units are marked
     compare: list[str] = field(default_factory=list)  # attributes whose values Welch's t-test compares
     contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
     # rarely: condition that the others are compared with; null: all pairs of at most 4 conditions

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.intervals import OVER_QUERIES, block_sums, bootstrap, ratio
+from jobs.metrics.intervals import bootstrap, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Ranks = NDArray[np.int64]
@@ -137,6 +137,5 @@ def _mean(name: str, definition: str, values: NDArray[np.float64], *, asked: int
     coverage = None if not asked else len(values) / asked
     if not len(values):
         return undefined(name, definition, "no query was ranked", coverage=coverage)
-    sums = block_sums(np.stack([values, np.ones(len(values))], 1))
-    interval = bootstrap(sums, ratio, unit_name="queries", method=OVER_QUERIES)
+    interval = bootstrap(np.stack([values, np.ones(len(values))], 1), ratio, unit_name="queries")
     return estimated(name, definition, float(values.mean()), len(values), coverage=coverage, interval=interval)

@@ -1,11 +1,10 @@
 """Refusal rates of models by kind, with intervals and the items that were refused.
 
 Rows are read in chunks; only counts per group and the first `MAX_ITEMS` refused items are kept. A model tends to refuse
-several samples of one item together, so they carry less information than samples of different items: the intervals are
-Wilson's, widened by the design effect of the items as clusters (Kish, Survey Sampling, 1965, chapter 5).
+several samples of one item together, so they carry less information than samples of different items: the intervals have
+the design effect of the items (`intervals.ShareSums`).
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +14,11 @@ import pyarrow as pa
 from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.refusals import KINDS
-from jobs.metrics.intervals import Z95, wilson
-from jobs.metrics.metric import Metric, undefined
+from jobs.metrics.intervals import Interval, ShareSums, no_interval
+from jobs.metrics.metric import Metric, estimated, undefined
 
 COLUMNS = ("model", "prompt", "condition", "item_id", "refusal_kind", "text")
 MAX_ITEMS = 1000  # of each group and kind; all are in table responses
-INTERVAL = "wilson 95%, design effect of items (Kish 1965)"
 DEFINITION = (
     "Refusals of this kind / texts that the model wrote, by the rules of conf/refusals (Century, appendices S and V); "
     "any: refusals of all kinds; n counts texts that were written"
@@ -34,7 +32,7 @@ class RefusalRate:
 
     Attributes:
         count, n: refusals, and texts that were written; `asked`: texts that were requested.
-        low, high: 95 % interval of the share; None without a text.
+        interval: 95 % interval of the share.
         items: number of items with such a refusal; `item_ids`: the first `MAX_ITEMS` of them.
     """
 
@@ -45,8 +43,7 @@ class RefusalRate:
     count: int
     n: int
     asked: int
-    low: float | None
-    high: float | None
+    interval: Interval
     items: int
     item_ids: tuple[str, ...]
 
@@ -122,32 +119,17 @@ class RefusalRates:
         rates = []
         for key, group in sorted(self._groups.items()):
             for kind, tally in group.kinds.items():
-                low, high = _interval(tally, group) if group.n else (None, None)
+                interval = _interval(tally, group) if group.n else no_interval("no text")
                 ids = tuple(tally.item_ids)
-                rate = RefusalRate(*key, kind, tally.count, group.n, group.asked, low, high, tally.items, ids)
+                rate = RefusalRate(*key, kind, tally.count, group.n, group.asked, interval, tally.items, ids)
                 rates.append(rate)
         return rates
 
 
-def _interval(tally: _Tally, group: _Group) -> tuple[float, float]:
-    return wilson(tally.count, group.n, z=Z95 * math.sqrt(design_effect(tally, group)))
-
-
-def design_effect(tally: _Tally, group: _Group) -> float:
-    """Return the variance of the share with items as clusters, divided by that of independent texts.
-
-    It is at least 1 and at most the mean number of texts per item, because the texts of an item carry at least the
-    information of one text. If the share is 0 or 1, or there is a single item, it cannot be estimated: the function
-    then returns the upper bound.
-    """
-    bound = group.n / group.items
-    share = tally.count / group.n
-    if group.items < 2 or share in (0.0, 1.0):
-        return bound
-    # sum over items of (refused - share x texts)², from the sums that were kept
-    spread = tally.squares - 2 * share * tally.products + share**2 * group.squares
-    between = spread * group.items / (group.items - 1) / group.n**2
-    return min(max(1.0, between / (share * (1 - share) / group.n)), bound)
+def _interval(tally: _Tally, group: _Group) -> Interval:
+    """Return the interval of the share of the group's texts that are refusals of the tally's kind."""
+    sums = ShareSums(group.items, tally.count, group.n, tally.squares, tally.products, group.squares)
+    return sums.interval("items")
 
 
 def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
@@ -161,21 +143,13 @@ def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
         dims = {"model": rate.model, "prompt": rate.prompt, "kind": rate.kind}
         dims |= {"condition": rate.condition} if several else {}
         coverage = rate.n / rate.asked
-        if rate.share is None or rate.low is None or rate.high is None:
+        if rate.share is None:
             reason = f"none of the {rate.asked:,} requested texts was written"
             status = Status.MISSING_INPUT
             yield undefined("refusal_rate", DEFINITION, reason, coverage=coverage, status=status, dims=dims)
         else:
-            yield Metric(
-                name="refusal_rate",
-                definition=DEFINITION,
-                value=rate.share,
-                n=rate.n,
-                coverage=coverage,
-                low=rate.low,
-                high=rate.high,
-                interval_method=INTERVAL,
-                dims=dims,
+            yield estimated(
+                "refusal_rate", DEFINITION, rate.share, rate.n, coverage=coverage, interval=rate.interval, dims=dims
             )
 
 
@@ -183,11 +157,13 @@ def lines(rates: Sequence[RefusalRate], *, shown: int = 3) -> list[str]:
     """Return one line per kind that occurs, with the first refused items."""
     texts = []
     for rate in rates:
-        if rate.kind == ANY or not rate.count or rate.low is None or rate.high is None:
+        if rate.kind == ANY or not rate.count:
             continue
         names = ", ".join(rate.item_ids[:shown])
         more = f" and {rate.items - shown:,} more" if rate.items > shown else ""
-        share = f"{100 * rate.count / rate.n:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f})"
+        low, high, share = rate.interval.low, rate.interval.high, f"{100 * rate.count / rate.n:.1f} %"
+        if low is not None and high is not None:
+            share += f" ({100 * low:.1f} to {100 * high:.1f})"
         texts.append(
             f"{rate.kind}: {rate.count:,} of {rate.n:,} texts, {share}; {quantity(rate.items, 'item')}: {names}{more}"
         )

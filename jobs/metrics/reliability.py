@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.answers import MAX_LEVELS, RatingTable
-from jobs.metrics.intervals import Interval, no_interval, normal, ordered, too_few
+from jobs.metrics.intervals import Interval, Units, estimate, jackknife_of_sums, no_interval, too_few
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -16,7 +16,7 @@ MIN_COMMON = 3  # common items that the correlation of two raters needs
 PART = 100_000  # cells whose squares are in memory at once
 MAX_RATERS = 2000  # bounds the matrices of raters x raters
 F_INTERVAL = "F distribution 95% (McGraw and Wong 1996)"
-JACKKNIFE = "jackknife over raters, normal 95%"
+JACKKNIFE = "jackknife over raters, Student's t 95%"
 RATERS = "raters"
 KINDS = {"icc1": "ICC(1,1)", "icc2": "ICC(A,1)", "icc2k": "ICC(A,k)"}
 SLOT_KINDS = {"icc1": "ICC(1,1)", "icc2": "ICC(1,1)", "icc2k": "ICC(1,k)"}  # see `icc`
@@ -43,13 +43,14 @@ class _Layout:
     """Scores from which ICCs are computed, and what they leave out.
 
     Attributes:
-        table: float64[items, k], no NaN.
+        table: float64[items, k], no NaN; items: int64[items], the item of each row.
         columns: what the columns are: "raters" or "rating slots".
         k: number of ratings per item; ICCs need at least 2.
         remark: a caveat for readers; None: every rating is in the table.
     """
 
     table: Floats
+    items: NDArray[np.int64]
     columns: str
     k: int
     remark: str | None = None
@@ -111,10 +112,38 @@ def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
             reason = f"no variance between {'items' if value < 0 else 'ratings of an item'}"
             metrics.append(undefined(name, definition, reason, n=len(table), coverage=coverage, dims=dims))
             continue
-        interval = too_few(len(table), "items") or _f_interval(value, *bounds)
+        units = answers.units.of(layout.items)
+        interval = too_few(units.count, units.name) or (
+            _f_interval(value, *bounds) if units.are_rows else _icc_between(table, kinds[name], units)
+        )
         metric = estimated(name, definition, value, len(table), coverage=coverage, interval=interval, dims=dims)
         metrics.append(replace(metric, reason="; ".join(filter(None, (metric.reason, layout.remark))) or None))
     return metrics
+
+
+def _icc_between(table: Floats, kind: str, units: Units) -> Interval:
+    """Return the interval over units of an ICC of float64[items, k], where several items belong to a unit."""
+    k, centred = table.shape[1], table - table.mean()
+    total = centred.sum(1)
+    rows = np.concatenate([np.stack([np.ones(len(table)), total, total**2, (centred**2).sum(1)], axis=1), centred], 1)
+
+    def icc_of(sums: Floats) -> Floats:
+        n, total, of_rows, squares, columns = *sums[:, :4].T, sums[:, 4:]
+        mean = total**2 / (n * k)
+        rows, judges = of_rows / k - mean, (columns**2).sum(1) / n - mean
+        within, error = squares - mean - rows, squares - mean - rows - judges
+        between, within = rows / (n - 1), within / (n * (k - 1))
+        judges, error = judges / (k - 1), error / ((n - 1) * (k - 1))
+        spread = (judges - error) / n
+        over, under = {
+            "ICC(1,1)": (between - within, between + (k - 1) * within),
+            "ICC(1,k)": (between - within, between),
+            "ICC(A,1)": (between - error, between + (k - 1) * error + k * spread),
+            "ICC(A,k)": (between - error, between + spread),
+        }[kind]
+        return np.asarray(over / under)
+
+    return jackknife_of_sums(rows, icc_of, units, is_correlation=True)
 
 
 def _f_interval(value: float, low: float, high: float) -> Interval:
@@ -134,7 +163,7 @@ def _layouts(answers: RatingTable, k: int | None) -> list[_Layout]:
     if k in (None, raters) and raters > 1 and 2 * complete >= rated:
         kept = scored if complete == rated else scored.where(per_item[scored.item] == raters)
         remark = None if complete == rated else f"{complete} of {rated} rated items: those that all raters rated"
-        return [_Layout(ordered(kept.score.reshape(complete, raters)), RATERS, raters, remark)]
+        return [_layout(kept.score.reshape(complete, raters), kept.item[::raters], RATERS, raters, remark)]
     crossed = _crossed_raters(scored, rated) if k is None else None
     if k is None:
         sizes = np.bincount(per_item[per_item > 1]) if (per_item > 1).any() else np.array([0])
@@ -142,7 +171,14 @@ def _layouts(answers: RatingTable, k: int | None) -> list[_Layout]:
     kept = scored.where(per_item[scored.item] == k)
     table = np.sort(kept.score.reshape(-1, k), axis=1) if k and kept.n else np.empty((0, max(k, 1)))
     remark = f"rating slots: {len(table)} of {rated} rated items: those with exactly {k} ratings"
-    return [_Layout(ordered(table), "rating slots", k, remark), *([crossed] if crossed else [])]
+    slots = _layout(table, kept.item[:: max(k, 1)], "rating slots", k, remark)
+    return [slots, *([crossed] if crossed else [])]
+
+
+def _layout(table: Floats, items: NDArray[Any], columns: str, k: int, remark: str | None) -> _Layout:
+    """Return the layout with rows in an order that does not depend on names."""
+    order = np.lexsort(table.T[::-1])
+    return _Layout(table[order], items[order].astype(np.int64), columns, k, remark)
 
 
 def _crossed_raters(scored: RatingTable, rated: int) -> _Layout | None:
@@ -163,10 +199,11 @@ def _crossed_raters(scored: RatingTable, rated: int) -> _Layout | None:
         return None
     of_chosen = scored.of_raters([scored.raters[code] for code in by_count[:chosen]])
     complete = of_chosen.per_item() == chosen
-    table = of_chosen.where(complete[of_chosen.item]).score.reshape(-1, chosen)
+    kept = of_chosen.where(complete[of_chosen.item])
+    table = kept.score.reshape(-1, chosen)
     total = int((counts > 0).sum())
     remark = f"{chosen} of {total} raters: those with the most ratings; {len(table)} of {rated} rated items"
-    return _Layout(ordered(table), RATERS, chosen, remark)
+    return _layout(table, kept.item[::chosen], RATERS, chosen, remark)
 
 
 def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
@@ -254,7 +291,7 @@ def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> 
     else:
         without = (total - values.sum(1)[paired]) / left
         error = float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
-        interval = normal(value, error, units=count, unit_name="raters", method=JACKKNIFE, bounds=(-1.0, 1.0))
+        interval = estimate(value, error, units=count, unit_name="raters", method=JACKKNIFE, bounds=(-1.0, 1.0))
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jobs.metrics.agreement import krippendorff_alpha
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import OVER_PICTURES, block_sums, bootstrap, cluster_sums, proportion
+from jobs.metrics.intervals import Units, bootstrap, proportion
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -193,8 +193,7 @@ def _rate_metric(
         return undefined(
             metric, definition, "nothing is marked: the denominator is 0", n=n, coverage=coverage, dims=dims
         )
-    sums = block_sums(cluster_sums(rows, pictures))
-    interval = bootstrap(sums, rate, unit_name="pictures", method=OVER_PICTURES)
+    interval = bootstrap(rows, rate, Units(pictures, "pictures"))
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import proportion
+from jobs.metrics.intervals import share
 from jobs.metrics.metric import Metric, estimated, undefined
 
 _SHARE = (
@@ -35,10 +35,11 @@ def answer_shares(
         n, asked = int(counts.sum()), int(members.sum()) * len(chosen.raters)
         coverage = n / asked if asked else None
         dims = {"group": group, "attribute": attribute, "part": part}
-        for value, count in zip(chosen.values, counts.tolist(), strict=True):
+        units = chosen.units.of(chosen.item[inside])
+        for code, (value, count) in enumerate(zip(chosen.values, counts.tolist(), strict=True)):
             of_answer = {**dims, "answer": value}
             if n:
-                interval = proportion(count, n)
+                interval = share(chosen.value[inside] == code, units)
                 yield estimated(
                     "answer_share", _SHARE, count / n, n, coverage=coverage, interval=interval, dims=of_answer
                 )

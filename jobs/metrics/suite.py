@@ -83,7 +83,7 @@ def _agreement_of_subgroups(answers: RatingTable, question: RatedQuestion, *, gr
         for value, members in question.context.subgroups.get(attribute, {}).items():
             inside = answers.of_items(members)
             inside = inside.of_raters([inside.raters[code] for code in np.unique(inside.rater)])
-            shared = int((inside.per_item() > 1).sum())
+            shared = inside.units.of(inside.per_item() > 1).count
             for metric in _agreement_of(inside, question, group=group, pairs=False):
                 marked = model_scores.marked(metric, question.settings.minimum, n=shared)
                 yield marked.at(attribute=attribute, part=value)
@@ -255,8 +255,10 @@ def _comparisons(answers: RatingTable, question: RatedQuestion, groups: list[Rat
                 asked = int(members[0].sum()), int(members[1].sum())
                 for group in groups:
                     means = model_scores.means_of(answers, group)
-                    a, b = (means[mask & ~np.isnan(means)] for mask in members)
-                    for metric in gold.welch(a, b, asked=asked):
+                    rows = [np.flatnonzero(mask & ~np.isnan(means)) for mask in members]
+                    a, b = (means[of_part] for of_part in rows)
+                    units = answers.units.of(np.concatenate(rows))
+                    for metric in gold.welch(a, b, asked=asked, units=units):
                         yield metric.at(group=group.name, attribute=attribute, first=first, second=second)
 
 
@@ -272,10 +274,11 @@ def _contrasts(answers: RatingTable, question: RatedQuestion, groups: list[Rater
         dims = {"attribute": attribute, "first": first, "second": second}
         writers = subgroups.get(WRITER, {}) if attribute != WRITER else {}
         for group in groups:
-            yield model_scores.difference(answers, group, threshold, a, b).at(**dims)
+            metric = model_scores.difference(answers, group, threshold, a, b)
+            yield model_scores.marked(metric, question.settings.minimum).at(**dims)
             for model, wrote in writers.items():
                 metric = model_scores.difference(answers, group, threshold, a & wrote, b & wrote)
-                yield metric.at(**dims, model=model)
+                yield model_scores.marked(metric, question.settings.minimum).at(**dims, model=model)
 
 
 def _majorities(question: RatedQuestion) -> Iterator[Metric]:
@@ -331,22 +334,25 @@ def _correlations_of(
     """Yield the correlations over the items of `members`, bool[items]."""
     mean, rated = model.means()[0], people.means()[0]
     both = members & ~np.isnan(mean) & ~np.isnan(rated)
-    x, y = mean[both], rated[both]
-    yield from correlation.correlations(x, y, asked=int((members & ~np.isnan(rated)).sum()))
+    x, y, units = mean[both], rated[both], model.units.of(both)
+    yield from correlation.correlations(x, y, asked=int((members & ~np.isnan(rated)).sum()), units=units)
     picture, target = context.picture[both], context.target[both]
     asked = len(np.unique(context.target[members]))
     if asked < 2:
         return
-    yield correlation.within(x, y, picture, group_name="image", source="CAIRE, tables 2 and 15")
-    yield correlation.within(x, y, target, group_name="target", source="CAIRE, table 2")
-    yield correlation.global_average(x, y, target, asked=asked)
+    yield correlation.within(x, y, picture, group_name="image", source="CAIRE, tables 2 and 15", units=units)
+    yield correlation.within(x, y, target, group_name="target", source="CAIRE, table 2", units=units)
+    yield correlation.global_average(x, y, target, asked=asked, units=units)
     if context.concept is not None:
         concept = context.concept[both]
         named = concept >= 0
-        yield correlation.concept_average(x[named], y[named], concept[named], target[named])
+        of_named = units.of(named)
+        yield correlation.concept_average(x[named], y[named], concept[named], target[named], units=of_named)
         cells = concept[named] * (int(context.target.max()) + 1) + target[named]
         source = "CAIRE, section 6: concepts within countries"
-        yield correlation.within(x[named], y[named], cells, group_name="concept and target", source=source)
+        yield correlation.within(
+            x[named], y[named], cells, group_name="concept and target", source=source, units=of_named
+        )
     for code in np.unique(context.target[members]):
         of_target = members & (context.target == code)
         inside = people.of_items(of_target)
@@ -354,7 +360,7 @@ def _correlations_of(
         if not len(raters) or len(raters) * int(of_target.sum()) > MAX_CELLS:
             continue
         ratings = inside.of_raters([inside.raters[r] for r in raters]).matrix()
-        for metric in correlation.against_single_raters(mean[of_target], ratings):
+        for metric in correlation.against_single_raters(mean[of_target], ratings, units=model.units.of(of_target)):
             yield metric.at(target=context.targets[code] if context.targets else str(code))
 
 
@@ -399,6 +405,7 @@ def _scores_against_gold(question: RatedQuestion, group: RaterGroup) -> Iterator
             context.target[both],
             positive=positive,
             asked=int(context.judged.sum()),
+            units=question.answers.units.of(both),
         ):
             yield metric.at(group=group.name, positive=reading)
 
@@ -409,9 +416,11 @@ def _categories_against_gold(question: RatedQuestion, group: RaterGroup) -> Iter
         return
     counts, _ = answers.of_raters(group.raters).counts(by="value")
     chosen = majority.majority(counts, at_least=group.at_least)
-    judged = [(code, of_item) for code, of_item in zip(chosen, right, strict=True) if of_item is not None]
-    correct = [answers.values[code] in of_item for code, of_item in judged if code >= 0]
-    yield gold.accuracy(correct, asked=len(judged)).at(group=group.name)
+    judged = [item for item, of_item in enumerate(right) if of_item is not None]
+    answered = [item for item in judged if chosen[item] >= 0]
+    correct = [answers.values[chosen[item]] in (right[item] or ()) for item in answered]
+    units = answers.units.of(np.array(answered, np.int64))
+    yield gold.accuracy(correct, asked=len(judged), units=units).at(group=group.name)
 
 
 METRIC_GROUPS = (

@@ -311,8 +311,7 @@ def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Ques
         # An answer outside the rubric that only other raters gave gets the share 0.
         share = 0.0 if distribution.ok and distribution.answers and distribution in closed else None
         cells = tuple(
-            shares[code] if distribution in closed and code in shares else Share(code, 0, share, None, None)
-            for code in codes
+            shares[code] if distribution in closed and code in shares else Share(code, 0, share) for code in codes
         )
         rows.append(RaterRow(letters[label_of(distribution)], label_of(distribution), distribution, cells))
     return QuestionBlock(

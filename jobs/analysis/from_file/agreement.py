@@ -13,6 +13,7 @@ from jobs.analysis.from_file.config import AnalyzeConfig
 from jobs.analysis.from_file.file_analysis import FileAnalysis
 from jobs.analysis.from_file.peoples_distributions import PeoplesDistributions
 from jobs.analysis.item_attributes import items_of
+from jobs.analysis.item_units import units_of
 from jobs.analysis.rater_attributes import raters_of
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
@@ -31,7 +32,9 @@ def agreement(
     The ratings are kept as codes on disk, so memory grows only with the largest question.
     """
     scales = _scales(cfg, uri, columns, exclusion_filter)
-    names = sorted({part for name in metric_settings.compared_attributes(cfg.metrics) for part in name.split("+")})
+    unit = cfg.metrics.unit
+    attributes_named = {*metric_settings.compared_attributes(cfg.metrics), *filter(None, [unit])}
+    names = sorted({part for name in attributes_named for part in name.split("+")})
     item_attributes, rater_attributes = Attributes("item", names), Attributes("rater", cfg.metrics.groups)
     attribute_columns = {
         attributes.column(name): [name]
@@ -51,6 +54,10 @@ def agreement(
             rows_read += batch.num_rows
         if not rows_read:
             raise InputError(f"{uri}: the file has no ratings" + (" that keep_rows= keeps" if cfg.keep_rows else ""))
+        if unit:
+            unit_of = {item: f"={value}" for item, value in item_attributes.values[unit].items()}
+            reduction.units = units_of(unit_of, name=f"values of {unit}")
+        distributions.add_units(reduction)
         raters = raters_of(reduction.methods, rater_attributes.values, gold=cfg.metrics.gold)
         items = items_of(item_attributes.values)
         scale = (cfg.scale[0], cfg.scale[1]) if cfg.scale else None

@@ -79,6 +79,7 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
         attributes = {
             "disaggregate": sorted(metric_settings.compared_attributes(cfg.metrics)),
             "groups": cfg.metrics.groups,
+            "unit": [cfg.metrics.unit] if cfg.metrics.unit else [],
         }
         for key, parts in attributes.items():
             names = list(dict.fromkeys(name for part in parts for name in part.split("+")))

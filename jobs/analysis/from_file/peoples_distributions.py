@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import ALL_PEOPLE, MAX_PEOPLE_SHOWN
 from jobs.metrics.distributions import Distribution, Distributions
 
@@ -30,6 +31,13 @@ class PeoplesDistributions:
         self._of_each.add(ratings)
         column = ratings.column_names.index("rater")
         self._pooled.add(ratings.set_column(column, "rater", pa.array([ALL_PEOPLE] * n, pa.string())))
+
+    def add_units(self, reduction: Reduction) -> None:
+        """Add the units of all ratings, for intervals; see `Distributions.add_units`."""
+        for key in reduction.keys:
+            for part in reduction.by_units(key):
+                self._of_each.add_units(key, part)
+                self._pooled.add_units(key, part.pooled(ALL_PEOPLE))
 
     def shown(self) -> list[Distribution]:
         """Return the distributions of each rater, or of all together if there are more than `MAX_PEOPLE_SHOWN`."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from jobs.metrics import model_scores
+from jobs.metrics.intervals import Units
 from jobs.metrics.length_bias import PER, LengthFit, length_fit, scored_lengths
 from jobs.metrics.metric import undefined
 from jobs.metrics.model_scores import RaterGroup
@@ -101,8 +102,8 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
         for writer in models:
             part = dims | written_by(study, writer)
             cells.append(study.cell("length_slope", part, unit="number"))
-            x, y = points.get(writer, (np.zeros(0), np.zeros(0)))
-            fit = length_fit(x, y)
+            x, y, units = points.get(writer, (np.zeros(0), np.zeros(0), Units.single(0)))
+            fit = length_fit(x, y, units)
             scatter = Scatter(
                 x[:MOST_POINTS].tolist(), y[:MOST_POINTS].tolist(), _fit(fit),
                 x_label="characters" if element == list(ELEMENTS)[-1] else "",
@@ -126,15 +127,15 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
         rows=tuple(rows),
         notes=(
             f"{prompt_note(study)} The first column includes all responses.",
-            f"Least-squares slopes of the mean rating of all models, with 95 % intervals that take responses as "
-            f"independent; n counts responses. A plot shows up to {MOST_POINTS} of them.",
+            f"Least-squares slopes of the mean rating of all models, with 95 % intervals over pictures; n counts "
+            f"responses. A plot shows up to {MOST_POINTS} of them.",
         ),
     )
     yield PaperFigure("figure_12", title, "Century, figure 12 (drawn without numbers in the paper)", svg, numbers)
 
 
-def _points(study: Study, element: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the lengths of each writer's responses and their mean scores by all models."""
+def _points(study: Study, element: str) -> dict[str, tuple[np.ndarray, np.ndarray, Units]]:
+    """Return the lengths of each writer's responses, their mean scores by all models, and their units."""
     rated = study.rated(study.rubric(ROLE), element)
     if rated is None or study.items.lengths is None:
         return {}

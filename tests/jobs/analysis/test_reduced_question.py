@@ -7,6 +7,7 @@ import numpy as np
 
 from jobs.analysis.compute import _gold
 from jobs.analysis.item_attributes import Items
+from jobs.analysis.item_units import IndependentUnits
 from jobs.analysis.rating_codes import ROW
 from jobs.analysis.reduced_question import STATUS_CODES, QuestionTally, Reduced
 from jobs.metrics.answers import RatingTable
@@ -27,7 +28,9 @@ def reduced(rows: list[tuple[int, int, int, str]]) -> Reduced:
         recode=np.array([0, -1], np.int32),
     )
     tally.add(coded)
-    return tally.result(("r", "q"), names=["p", "m"], values=("yes",), targets=("", "Mali", "Peru"))
+    return tally.result(
+        ("r", "q"), names=["p", "m"], values=("yes",), targets=("", "Mali", "Peru"), units=IndependentUnits()
+    )
 
 
 def test_only_what_people_were_asked_counts_as_asked() -> None:
@@ -86,5 +89,11 @@ def test_more_raters_than_16_bits_can_number_stay_apart() -> None:
     coded = np.zeros(3, ROW)
     coded["rater"], coded["status"] = [0, n - 2, n - 1], STATUS_CODES["ok"]
     tally.add(coded)
-    result = tally.result(("r", "q"), names=[f"p{number}" for number in range(n)], values=("yes",), targets=("",))
+    result = tally.result(
+        ("r", "q"),
+        names=[f"p{number}" for number in range(n)],
+        values=("yes",),
+        targets=("",),
+        units=IndependentUnits(),
+    )
     assert result.answers.rater.tolist() == [0, n - 2, n - 1]

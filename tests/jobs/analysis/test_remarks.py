@@ -3,6 +3,7 @@
 from typing import Any
 
 from jobs.analysis.item_attributes import read_items
+from jobs.analysis.item_units import IndependentUnits
 from jobs.analysis.remarks import remark_metrics
 from jobs.metrics.question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -20,7 +21,9 @@ def table(name: str, rows: list[dict[str, Any]]) -> Any:
 def parts(items, **settings):
     remarks = table("remarks", [remark("a")])
     ratings = table("ratings", [rating("a", "p", "q", "3"), rating("b", "p", "q", "3")])
-    metrics = remark_metrics([remarks], [ratings], items, MetricSettings(**settings), ExclusionFilter(frozenset()))
+    metrics = remark_metrics(
+        [remarks], [ratings], items, MetricSettings(**settings), ExclusionFilter(frozenset()), units=IndependentUnits()
+    )
     return [(metric.dims.get("attribute"), metric.dims.get("part"), metric.value) for metric in metrics]
 
 
@@ -41,5 +44,12 @@ def test_only_answers_of_people_about_items_that_are_not_excluded_count() -> Non
     ratings = [rating(item, "p", "q", "3") for item in ("a", "b", "c", "out")]
     ratings += [rating("d", "m", "q", "3"), rating("e", "p", "q", None)]  # of a model; not answered
     excluded = ExclusionFilter(frozenset({"out"}))
-    (share,) = remark_metrics(remarks, [table("ratings", ratings)], read_items([], [], []), MetricSettings(), excluded)
+    (share,) = remark_metrics(
+        remarks,
+        [table("ratings", ratings)],
+        read_items([], [], []),
+        MetricSettings(),
+        excluded,
+        units=IndependentUnits(),
+    )
     assert (share.n, share.value) == (3, 2 / 3)

@@ -349,7 +349,7 @@ def test_blocks_of_items_change_no_value(monkeypatch):
     two = answers.of_raters(["r1", "r2"])
     alphas, kappa, share = [[krippendorff_alpha(answers, level).value for level in LEVELS], cohen_kappa(two).value,
                             percent_agreement(answers, tolerance=1).value]  # fmt: skip
-    monkeypatch.setattr("jobs.metrics.agreement.BLOCKS", 3)
+    monkeypatch.setattr("jobs.metrics.intervals.BLOCKS", 3)
     assert [krippendorff_alpha(answers, level).value for level in LEVELS] == pytest.approx(alphas, abs=1e-12)
     assert cohen_kappa(two).value == pytest.approx(kappa, abs=1e-12)
     assert percent_agreement(answers, tolerance=1).value == pytest.approx(share, abs=1e-12)

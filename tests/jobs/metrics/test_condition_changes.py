@@ -11,6 +11,7 @@ from sklearn.metrics import f1_score
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.condition_changes import ConditionRatings, compared, condition_changes, f1_ratios
+from jobs.metrics.intervals import Units
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from tests.cases import check_cases
 
@@ -27,6 +28,7 @@ def condition(name, matrix, raters, item, target, *, shared=(), inverted=False, 
         **{"scale": (1.0, 5.0), **context},
     )
     answers = RatingTable.from_matrix(np.asarray(matrix, float), raters=raters)
+    answers = replace(answers, units_of_items=Units(item.view(np.int64)))
     rated = RatedQuestion(answers, dims_of, settings or MetricSettings(at_least=[4.0]), inverted=inverted)
     return ConditionRatings(name, rated, item, target, shared)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from jobs.metrics.correlation import against_single_raters, concept_average, correlations, global_average, within
-from jobs.metrics.intervals import fisher
+from jobs.metrics.intervals import fisher, student
 
 NAN, NOTHING = np.nan, np.zeros(0)
 
@@ -34,7 +34,7 @@ def test_the_interval_over_groups_by_hand():
     model, people = np.tile([1.0, 2, 3], 5), np.array([1.0, 2, 3] * 4 + [1, 3, 2])
     metric = within(model, people, np.repeat(np.arange(5), 3), group_name="image", source="x")
     assert metric.value == pytest.approx(0.9)
-    assert (metric.low, metric.high) == (pytest.approx(0.9 - 0.1959964), 1)
+    assert (metric.low, metric.high) == (pytest.approx(0.9 - 0.1 * student(5)), 1)
 
 
 def test_perfect_reversed_and_undefined():

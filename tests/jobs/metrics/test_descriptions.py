@@ -5,7 +5,6 @@ import pytest
 
 from jobs.metrics.descriptions import (
     Descriptions,
-    _pearson,
     category_counts,
     correlations_with_people,
     description_scores,
@@ -38,14 +37,6 @@ def test_precision_coverage_and_quality_follow_from_the_shares() -> None:
         "mistake_share": 0.25, "omission_share": 0.5, "precision": 0.75, "coverage": 0.5, "quality": 0.625
     }  # fmt: skip
     assert np.isnan(derived["quality"][1])
-
-
-def test_a_correlation_of_sums_that_are_not_centred_is_numpys() -> None:
-    x, y = np.array([1.0, 2, 4, 9]), np.array([3.0, 1, 6, 5])
-    sums = np.stack([np.ones(4), x, y, x * x, y * y, x * y], axis=1).sum(0)
-    assert _pearson(sums[None])[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
-    constant = np.array([2.0, 2, 4, 2, 8, 4])
-    assert np.isnan(_pearson(constant[None])[0])
 
 
 def test_means_of_all_and_of_each_writer() -> None:

@@ -1,5 +1,6 @@
 """Distributions of ratings, against arithmetic done by hand."""
 
+import itertools
 import json
 import math
 
@@ -9,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.metrics import distributions as module
-from jobs.metrics.distributions import NORMAL, Distribution, Distributions, metrics_of
-from jobs.metrics.intervals import ALL_EQUAL, wilson
+from jobs.metrics.distributions import Distribution, Distributions, metrics_of
+from jobs.metrics.intervals import ALL_EQUAL, student, wilson
 from jobs.metrics.metric import metrics_table
 from jobs.tables import TableError, table
 from tests.cases import check_cases
+from tests.factories import add_ratings, add_units
 
+ITEMS = itertools.count()
 SCALE = ["1", "2", "3", "4", "5"]
-SCHEMA = pa.schema([f for f in table("ratings").schema() if f.name in Distributions(extra=module.EXTRA).columns])
+SCHEMA = table("ratings").schema()
 
 
 def table_of(distributions):
@@ -25,6 +28,8 @@ def table_of(distributions):
 
 def row(**changes):
     base = {
+        "item_id": f"item {next(ITEMS)}",
+        "sample": 0,
         "rater": "qwen",
         "rubric": "century",
         "question": "sensitive",
@@ -53,7 +58,7 @@ def batch(rows):
 
 def reduce(rows, **options):
     counted = Distributions(**options)
-    counted.add(batch(rows))
+    add_ratings(counted, batch(rows))
     return counted.result()
 
 
@@ -92,10 +97,11 @@ def test_mean_score_and_interval():
     # Sum 1 + 9 + 4 + 15 = 29, mean 29 / 8 = 3.625.
     assert mean.value == 3.625
     # Squares 1 + 27 + 16 + 75 = 119; variance (119 - 29² / 8) / 7 = (119 - 105.125) / 7 = 1.982142857…
-    # half width 1.959964 · √(1.982142857 / 8) = 1.959964 · 0.4977628 = 0.9755972
-    assert mean.low == pytest.approx(3.625 - 0.9755972, abs=1e-6)
-    assert mean.high == pytest.approx(3.625 + 0.9755972, abs=1e-6)
-    assert (mean.n, mean.interval_method, mean.reason) == (8, NORMAL, None)
+    # half width t(0.975, 7) · √(1.982142857 / 8) = 2.364624 · 0.4977628 = 1.1770220
+    assert mean.low == pytest.approx(3.625 - 1.1770220, abs=1e-6)
+    assert mean.high == pytest.approx(3.625 + 1.1770220, abs=1e-6)
+    assert student(8) == pytest.approx(2.364624, abs=1e-6)
+    assert (mean.n, mean.units, mean.interval_method, mean.reason) == (8, 8, "Student's t 95% over items", None)
 
 
 def test_outside_mass_is_averaged_over_ok_rows_only():
@@ -130,7 +136,7 @@ def test_wilson_holds_the_share(pair):
 def test_nothing_ok_is_undefined_and_never_zero():
     one = only([row(status="unparsed"), row(status="error")])
     assert one.coverage == 0.0
-    assert [(a.count, a.share, a.low) for a in one.answers] == [(0, None, None)] * 5
+    assert [(a.count, a.share, a.interval.low) for a in one.answers] == [(0, None, None)] * 5
     assert one.reason == one.mean_score.reason == one.outside_mass.reason == "none of the 2 ratings is ok"
     assert one.mean_score.value is None
     assert one.ordinal is None
@@ -154,9 +160,9 @@ def test_categories_have_shares_but_no_mean():
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([scored(4)], "no interval: fewer than 5 ratings (1)"),
-        ([scored(3), scored(5)], "no interval: fewer than 5 ratings (2)"),
-        ([scored(4)] * 5, ALL_EQUAL),
+        ([scored(4)], "no interval: fewer than 5 items (1)"),
+        ([scored(3), scored(5)], "no interval: fewer than 5 items (2)"),
+        ([scored(4) for _ in range(5)], ALL_EQUAL),
     ],
 )
 def test_no_interval_where_there_is_no_spread(rows, reason):
@@ -211,12 +217,12 @@ def test_an_open_question_is_not_counted_answer_by_answer(monkeypatch):
 def test_dictionaries_that_differ_by_chunk_and_further_columns_are_read():
     halves = []
     for part in (TEN[:5], TEN[5:]):
-        rows = batch(part).append_column("raw", pa.array(["x"] * 5))
+        rows = batch(part).append_column("further", pa.array(["x"] * 5))
         for name in ("rater", "rubric", "question", "status", "value"):
             rows = rows.set_column(rows.column_names.index(name), name, rows[name].dictionary_encode())
         halves.append(rows)
     counted = Distributions()
-    counted.add(pa.concat_tables(halves))
+    add_ratings(counted, pa.concat_tables(halves))
     assert counted.result() == reduce(TEN)
 
 
@@ -332,6 +338,7 @@ def test_order_and_split_of_batches_change_nothing(data):
     counted = Distributions()
     for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         counted.add(batch(shuffled[start:end]))
+    add_units(counted, batch(shuffled))
     assert counted.result() == reduce(rows)
     assert sum(d.asked for d in counted.result()) == len(rows)
 
@@ -343,4 +350,6 @@ def test_without_a_column_the_counts_are_those_that_never_had_it(monkeypatch):
     rows += [row(value=f"text {n}", question="free", condition="xy"[n % 2]) for n in range(9)]
     by_condition = Distributions(extra=["condition", "order"])
     by_condition.add(batch(rows))
-    assert by_condition.without("condition").result() == reduce(rows, extra=["order"])
+    merged = by_condition.without("condition")
+    add_units(merged, batch(rows))
+    assert merged.result() == reduce(rows, extra=["order"])

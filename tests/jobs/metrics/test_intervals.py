@@ -8,21 +8,22 @@ import pytest
 from scipy.stats import binomtest, pearsonr
 from scipy.stats import bootstrap as scipy_bootstrap
 
-from jobs.metrics import agreement, correlation, dsg, gold, model_scores, question, ranking, reliability, spans, suite
+from jobs.metrics import agreement, correlation, dsg, gold, question, ranking, reliability, spans, suite
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import (
     BLOCKS,
+    DESIGN_EFFECT,
     FISHER,
     MIN_UNITS,
-    OVER_QUERIES,
+    NEWCOMBE,
     WILSON,
     Interval,
+    Units,
     block_sums,
     bootstrap,
-    cluster_sums,
+    bootstrap_blocks,
+    estimate,
     fisher,
-    normal,
-    percentiles,
     ratio,
     wilson,
 )
@@ -30,11 +31,11 @@ from jobs.metrics.metric import Metric
 from tests.cases import check_cases
 
 NAN = np.nan
-SCORE_INTERVALS = {WILSON, model_scores.NEWCOMBE}  # of any n from 1 on
+SCORE_INTERVALS = {WILSON, NEWCOMBE, DESIGN_EFFECT.format(units="items")}  # of any n from 1 on
 
 
 def means(sample):
-    return block_sums(np.stack([sample, np.ones(len(sample))], 1))
+    return np.stack([sample, np.ones(len(sample))], 1)
 
 
 def test_the_bootstrap_is_scipys_within_its_noise():
@@ -46,10 +47,10 @@ def test_the_bootstrap_is_scipys_within_its_noise():
 
 def test_blocks_keep_the_sum_and_the_width():
     sample = np.random.default_rng(1).normal(3, 2, 50 * BLOCKS)
-    sums = means(sample)
+    sums = block_sums(means(sample))
     assert sums.shape == (BLOCKS, 2)
     assert sums.sum(0) == pytest.approx([sample.sum(), len(sample)])
-    interval = bootstrap(sums, ratio)
+    interval = bootstrap(means(sample), ratio)
     assert interval.low is not None
     assert interval.high is not None
     # 2 x 1.96 x 2 / sqrt(50,000) = 0.0351
@@ -77,14 +78,15 @@ def test_wilsons_interval_is_scipys():
             wilson(count, n)
 
 
-def test_normal_intervals_end_at_their_bounds_and_reasons_name_the_units():
-    interval = normal(0.5, 0.1, units=5, unit_name="raters", method="m")
-    assert (interval.low, interval.high) == pytest.approx((0.5 - 0.1959964, 0.5 + 0.1959964))
-    clipped = normal(0.95, 0.1, units=5, unit_name="raters", method="m", bounds=(0.8, 1.0))
+def test_t_intervals_end_at_their_bounds_and_reasons_name_the_units():
+    interval = estimate(0.5, 0.1, units=5, unit_name="raters", method="m")
+    assert (interval.low, interval.high) == pytest.approx((0.5 - 0.2776445, 0.5 + 0.2776445))
+    clipped = estimate(0.95, 0.1, units=5, unit_name="raters", method="m", bounds=(0.8, 1.0))
     assert (clipped.low, clipped.high) == (0.8, 1.0)
     reasons = [
-        normal(0.5, 0.1, units=4, unit_name="raters", method="m"), fisher(0.5, 3), fisher(0.5, 3, unit_name="targets"),
-        bootstrap(means(np.arange(4.0)), ratio), bootstrap(means(np.arange(50.0)), ratio, units=2, unit_name="texts"),
+        estimate(0.5, 0.1, units=4, unit_name="raters", method="m"),
+        fisher(0.5, 3), fisher(0.5, 3, unit_name="targets"),
+        bootstrap(means(np.arange(4.0)), ratio), bootstrap(means(np.arange(50.0)), ratio, fewest=2, unit_name="texts"),
     ]  # fmt: skip
     assert [interval.reason for interval in reasons] == [
         f"no interval: fewer than 5 {units}" for units in ("raters (4)", "pairs (3)", "targets (3)", "items (4)",
@@ -92,10 +94,12 @@ def test_normal_intervals_end_at_their_bounds_and_reasons_name_the_units():
     ]  # fmt: skip
 
 
-def test_sums_by_cluster():
+def test_sums_by_unit():
     rows = np.array([[1.0, 10], [2, 20], [4, 40], [8, 80]])
-    assert cluster_sums(rows, np.array([7, 3, 7, 5])).tolist() == [[2, 20], [8, 80], [5, 50]]
-    assert cluster_sums(np.zeros((0, 2)), np.zeros(0, int)).shape == (0, 2)
+    units = Units(np.array([7, 3, 7, 5]))
+    assert units.sums(rows).tolist() == [[2, 20], [8, 80], [5, 50]]
+    assert (units.count, units.are_rows, units.of(np.array([1, 3])).are_rows) == (3, False, True)
+    assert Units.single(0).sums(np.zeros((0, 2))).shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +120,8 @@ def test_one_rule_for_the_number_of_units():
         sample = np.arange(n, dtype=float)
         created: list[Interval | Metric] = [
             bootstrap(means(sample), ratio),
-            bootstrap(means(np.arange(50.0)), ratio, units=n),
-            normal(0.5, 0.1, units=n, unit_name="raters", method="m"),
+            bootstrap(means(np.arange(50.0)), ratio, fewest=n),
+            estimate(0.5, 0.1, units=n, unit_name="raters", method="m"),
             *(fisher(0.3, n, kind=kind) for kind in FISHER),
             ranking.mrr(np.arange(1, n + 1)),
         ]
@@ -131,26 +135,27 @@ def test_one_rule_for_the_number_of_units():
 def test_no_interval_where_many_resamples_are_undefined(rated, present):
     """A ratio whose denominator is 0 unless one of `rated` in 10 items is drawn: 0.8^10 = 10.7 %, 0.7^10 = 2.8 %."""
     under = np.arange(10) < rated
-    interval = bootstrap(block_sums(np.stack([under * np.arange(10.0), under], 1)), ratio)
+    interval = bootstrap(np.stack([under * np.arange(10.0), under], 1), ratio)
     assert (interval.low is not None) == present
     assert (interval.reason is None) == present
 
 
 def test_the_share_of_undefined_resamples_that_is_allowed():
     values = np.concatenate([np.full(50, NAN), np.linspace(0, 1, 950)])
-    assert percentiles(values, method="m").method == "m"
+    sums = np.ones((9, 1))
+    assert bootstrap_blocks(sums, lambda _: values, units=9, unit_name="items").method
     values[50] = NAN
-    undefined = percentiles(values, method="m")
+    undefined = bootstrap_blocks(sums, lambda _: values, units=9, unit_name="items")
     assert undefined.low is None
     assert "5%" in (undefined.reason or "")
 
 
 def test_resamples_that_are_all_equal_are_no_interval():
     same = np.stack([np.full(50, 0.1), np.ones(50)], 1)
-    assert bootstrap(block_sums(same), ratio).low is None
+    assert bootstrap(same, ratio).low is None
     same[0, 0] = 0.2
-    assert bootstrap(block_sums(same), ratio).low is not None
-    assert normal(0.1, 0.0, units=50, unit_name="items", method="m").low is None
+    assert bootstrap(same, ratio).low is not None
+    assert estimate(0.1, 0.0, units=50, unit_name="items", method="m").low is None
 
 
 def test_a_correlation_of_one_has_no_interval():
@@ -217,7 +222,7 @@ def test_enough_items_have_every_interval():
     """So that the test above does not pass because there is nothing to refuse."""
     methods = {metric.interval_method for metric in metrics_of(40)}
     assert len(methods) >= 9
-    assert methods >= {*FISHER.values(), *SCORE_INTERVALS, reliability.F_INTERVAL, gold.WELCH_T, OVER_QUERIES}
+    assert methods >= {*FISHER.values(), *SCORE_INTERVALS, reliability.F_INTERVAL, gold.WELCH_T}
 
 
 def test_alpha_of_two_items_has_a_reason_and_no_bound_at_the_estimate():

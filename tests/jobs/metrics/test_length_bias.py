@@ -20,7 +20,7 @@ def test_correlations_of_responses_with_a_length():
     assert by_kind["spearman"].coverage == 4 / 5
     # one point per 10 characters
     assert by_kind[None].value == pytest.approx(10)
-    assert by_kind[None].reason == "no interval: fewer than 5 responses (4)"
+    assert by_kind[None].reason == "no interval: fewer than 5 items (4)"
 
 
 def test_the_slope_and_its_interval_by_hand():

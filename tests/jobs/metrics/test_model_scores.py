@@ -138,7 +138,7 @@ def test_self_preference_rests_on_the_smaller_side():
     preference = preference_of([1.0 + np.arange(40) % 4, 1.0 + np.arange(40) % 3], is_family)
     assert preference.value is not None
     assert preference.low is None
-    assert preference.reason == "no interval: fewer than 5 responses of its family (4)"
+    assert preference.reason == "no interval: fewer than 5 items with responses of its family (4)"
 
 
 def test_self_preference_is_unbiased_and_its_interval_contains_the_truth():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import OVER_RATERS, wilson
+from jobs.metrics.intervals import wilson
 from jobs.metrics.participation import _deviation, accounting, endings, participation, workload
 
 NAN = np.nan
@@ -18,7 +18,7 @@ def test_people_items_and_reports_by_hand():
         np.array([[1, NAN, 2], [3, NAN, NAN], [2, 5, 1], [NAN, NAN, NAN]]), raters=["p", "q", "r"]
     )
     ended = {"p": {"ok": 3}, "q": {"ok": 1, "reported": 2}, "r": {"ok": 2, "reported": 0}, "model": {"reported": 1}}
-    asked, reported = np.array([1, 1, 0, 1, 1], bool), np.array([0, 1, 0, 1, 0], bool)
+    asked, reported = np.array([1, 1, 1, 1], bool), np.array([0, 1, 1, 0], bool)
     metrics = {
         (m.name, m.dims.get("of")): m
         for m in participation(answers, ended, asked=asked, reported=reported, group="people")
@@ -87,7 +87,7 @@ def test_how_often_people_report_and_that_few_raters_do():
     assert set(by_key) == {"reported", "skipped"}
     reports = by_key["reported"]
     assert (reports.value, reports.n, reports.coverage) == (147 / 1200, 1200, 1)
-    assert reports.interval_method == OVER_RATERS
+    assert reports.interval_method == "percentile bootstrap over raters 95%, 1000 resamples"
     low, high = wilson(147, 1200)
     assert reports.low is not None
     assert reports.high is not None

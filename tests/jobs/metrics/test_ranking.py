@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.metrics import ranking
-from jobs.metrics.intervals import OVER_QUERIES
 
 
 def test_mrr_by_hand() -> None:
@@ -90,7 +89,7 @@ def test_the_interval_is_the_bootstrap_of_all_metrics_and_ignores_the_order(rank
     if mean.low is not None and mean.high is not None:
         values = ranking.reciprocal_ranks(np.array(ranks))
         assert min(values) - 1e-12 <= mean.low < mean.high <= max(values) + 1e-12
-        assert mean.interval_method == OVER_QUERIES
+        assert mean.interval_method == "percentile bootstrap over queries 95%, 1000 resamples"
     else:
         assert mean.reason
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from jobs.metrics.intervals import Z95, wilson
-from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, design_effect, lines, refusal_metrics
+from jobs.metrics.intervals import ALL_EQUAL, student, wilson
+from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, lines, refusal_metrics
 
 ROW = ("model", "prompt")
 
@@ -25,6 +25,10 @@ def rates(*tables: pa.Table) -> dict[str, RefusalRate]:
     return {rate.kind: rate for rate in counted.rates()}
 
 
+def bounds(rate: RefusalRate) -> tuple[float | None, float | None]:
+    return rate.interval.low, rate.interval.high
+
+
 def test_shares_and_items() -> None:
     refusal_rates = rates(
         responses({"a": ["full", None, "hedge"], "b": [None, None, None]}), responses({"c": ["full"] * 3})
@@ -39,41 +43,35 @@ def test_shares_and_items() -> None:
 
 def test_one_text_an_item_is_wilsons_interval() -> None:
     refusal_rates = rates(responses({str(n): ["full" if n < 3 else None] for n in range(20)}))
-    assert (refusal_rates["full"].low, refusal_rates["full"].high) == pytest.approx(wilson(3, 20))
+    assert bounds(refusal_rates["full"]) == pytest.approx(wilson(3, 20))
 
 
 def test_samples_that_agree_count_as_one_item() -> None:
     """Three texts of each of 20 items, all alike: the interval of 20, not of 60."""
     refusal_rates = rates(responses({str(n): ["full" if n < 3 else None] * 3 for n in range(20)}))["full"]
     assert refusal_rates.n == 60
-    low, high = wilson(3, 20)
-    assert (refusal_rates.low, refusal_rates.high) == pytest.approx((low, high))
+    assert bounds(refusal_rates) == pytest.approx(wilson(3, 20, z=student(20)))
     none = rates(responses({str(n): [None] * 3 for n in range(20)}))["full"]
-    assert (none.low, none.high) == pytest.approx(wilson(0, 20))
+    assert bounds(none) == pytest.approx(wilson(0, 20))
 
 
 def test_the_design_effect_is_that_of_the_ratio_estimator() -> None:
-    """0, 1 and 2 refusals in 3 items of 4 texts: share p = 3/12.
+    """0, 1, 2, 0, 1 and 2 refusals in 6 items of 4 texts: share p = 6/24.
 
-    Between items: 3 / 2 x ((0 - 1)² + (1 - 1)² + (2 - 1)²) / 12² = 3 / 144; of 12 texts: p (1 - p) / 12 = 1 / 64.
-    Their ratio is 4/3, so that 12 texts count as 9.
+    Between items: 6 / 5 x (1 + 0 + 1 + 1 + 0 + 1) / 24² = 1 / 120; of 24 texts: p (1 - p) / 24 = 1 / 128. Their ratio
+    is 16/15.
     """
-    counted = RefusalRates()
     kinds: dict[str, list[str | None]] = {
-        "a": [None] * 4,
-        "b": ["full", None, None, None],
-        "c": ["full", "full", None, None],
+        name: ["full"] * (number % 3) + [None] * (4 - number % 3) for number, name in enumerate("abcdef")
     }
-    counted.add(responses(kinds))
-    results = {rate.kind: rate for rate in counted.rates()}["full"]
-    (group,) = counted._groups.values()
-    assert design_effect(group.kinds["full"], group) == pytest.approx(4 / 3)
-    assert (results.low, results.high) == pytest.approx(wilson(3, 12, z=Z95 * (4 / 3) ** 0.5))
+    results = rates(responses(kinds))["full"]
+    assert bounds(results) == pytest.approx(wilson(6, 24, z=student(6) * (16 / 15) ** 0.5))
+    assert (results.interval.units, results.interval.method) == (6, "wilson 95%, design effect of items (Kish 1965)")
 
 
 def test_refusals_of_every_text_count_items() -> None:
     refused = rates(responses({"a": ["full"] * 2, "b": ["full"] * 2, "c": ["full"] * 2}))["full"]
-    assert (refused.low, refused.high) == pytest.approx(wilson(3, 3))
+    assert bounds(refused) == pytest.approx(wilson(3, 3))
 
 
 def test_the_first_refused_items_are_kept_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,10 +82,11 @@ def test_the_first_refused_items_are_kept_and_shown(monkeypatch: pytest.MonkeyPa
     assert lines([refused["full"]], shown=2)[0].endswith("3 items: a, b and 1 more")
 
 
-def test_samples_that_differ_count_in_full() -> None:
-    """One refusal in three of every item: no two items differ, so that 60 texts count as 60."""
-    refusal_rates = rates(responses({str(n): ["full", None, None] for n in range(20)}))["full"]
-    assert (refusal_rates.low, refusal_rates.high) == pytest.approx(wilson(20, 60))
+def test_items_that_do_not_differ_show_no_variance() -> None:
+    """One refusal in three of every item."""
+    refused = rates(responses({str(n): ["full", None, None] for n in range(20)}))["full"]
+    assert (bounds(refused), refused.interval.reason) == ((None, None), ALL_EQUAL)
+    assert lines([refused])[0].startswith("full: 20 of 60 texts, 33.3 %; 20 items: ")
 
 
 def test_rows_without_a_text_are_left_out_and_a_filter_is_counted() -> None:

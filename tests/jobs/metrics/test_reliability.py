@@ -7,6 +7,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from jobs.metrics import reliability
 from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import student
 from jobs.metrics.reliability import icc, icc_of_sums, pairwise_correlations
 from tests.cases import check_cases
 
@@ -225,7 +226,7 @@ def test_the_jackknife_over_raters_by_hand():
     for left_out in range(5):
         kept = np.delete(np.delete(pairs, left_out, 0), left_out, 1)
         without.append(kept[np.triu_indices(4, 1)].mean())
-    half = 1.959963985 * np.sqrt(4 / 5 * ((np.array(without) - np.mean(without)) ** 2).sum())
+    half = student(5) * np.sqrt(4 / 5 * ((np.array(without) - np.mean(without)) ** 2).sum())
     metrics = named(pairwise_correlations(RatingTable.from_matrix(matrix)))["pairwise_pearson"]
     value = pairs[np.triu_indices(5, 1)].mean()
     assert (metrics.value, metrics.low, metrics.high) == pytest.approx((value, value - half, value + half))
@@ -236,7 +237,7 @@ def test_the_jackknife_ends_at_1_and_needs_pairs_without_each_rater():
     # error sqrt(4 / 5 * (0.2² + 4 * 0.05²)) = 0.2
     matrix = np.array([[1, 1, 1, 1, 1], [2, 2, 2, 2, 3], [3, 3, 3, 3, 2]], float)
     metrics = named(pairwise_correlations(RatingTable.from_matrix(matrix)))["pairwise_pearson"]
-    assert (metrics.value, metrics.low, metrics.high) == (pytest.approx(0.8), pytest.approx(0.8 - 0.3919928), 1)
+    assert (metrics.value, metrics.low, metrics.high) == (pytest.approx(0.8), pytest.approx(0.8 - 0.2 * student(5)), 1)
     star = np.full((12, 5), NAN)
     star[:, 0] = np.arange(12) % 5
     for rater in range(1, 5):

@@ -13,6 +13,7 @@ from PIL import Image
 
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
+from jobs.metrics.intervals import Interval
 from jobs.metrics.metric import Metric
 from jobs.page.model import FOLDED_TEXT, FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
 from jobs.page.render import MAX_ANSWERS, MAX_CELLS, PRINTED_CARDS, kept, render, spans, within
@@ -368,7 +369,7 @@ def test_bytes_that_are_not_a_picture_have_a_kind_of_error(data):
 
 def test_shares_of_a_rater_follow_the_answers_of_the_question():
     one, two = (d for d in sample.distributions(sample.ratings()) if d.question == "sensitive")
-    more = dataclasses.replace(one, answers=(*one.answers, Share("x", 1, 0.04, 0.01, 0.2, listed=False)))
+    more = dataclasses.replace(one, answers=(*one.answers, Share("x", 1, 0.04, Interval(0.01, 0.2, "m"), listed=False)))
     table = re.search(r'<table class="scale".*?</table>', render(Page(title="t", distributions=[more, two])), re.S)
     assert table
     cells = [re.findall("<td[ >]", row) for row in re.findall(r'<tr class="shares">.*?</tr>', table[0], re.S)]

@@ -9,6 +9,7 @@ import pytest
 
 from jobs.analysis.item_attributes import Items
 from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import Units
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings
 from jobs.papers.century import response_figures
@@ -33,7 +34,7 @@ def points(monkeypatch: pytest.MonkeyPatch, items: Items, *, inverted: tuple[str
     one = study(metrics, kinds={"p": "human"}, answered={("responses", "q"): ["a", "b", "p"]}, items=items)
     rubrics: Any = SimpleNamespace(scale=lambda *_: ((1, 5), ()))
     one = replace(one, rubrics=rubrics, metric_settings=MetricSettings(inverted=list(inverted)))
-    return {name: (x.tolist(), y.tolist()) for name, (x, y) in response_figures._points(one, "q").items()}
+    return {name: (x.tolist(), y.tolist()) for name, (x, y, _) in response_figures._points(one, "q").items()}
 
 
 def items(lengths: Any = LENGTHS) -> Items:
@@ -124,7 +125,7 @@ def test_figure_12_has_the_slopes_of_all_responses_and_of_each_writer(
     panels: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths, scores = np.arange(1.0, 251), np.arange(1.0, 251) / 50
-    monkeypatch.setattr(response_figures, "_points", lambda *_: {"v": (lengths, scores)})
+    monkeypatch.setattr(response_figures, "_points", lambda *_: {"v": (lengths, scores, Units.single(250))})
     metrics = [
         share(0, "b", "w"),
         share(0, "b", "v"),
