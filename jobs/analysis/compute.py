@@ -22,7 +22,7 @@ from jobs.errors import InputError
 from jobs.metrics import condition_changes, dsg, suite
 from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion, of_rubric
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
@@ -70,7 +70,7 @@ def question_metrics(
                 shared=group.shared,
                 people=people,
             )
-            of_question = _with_targets(settings, reduced)
+            of_question = _with_targets(of_rubric(settings, rubric), reduced)
             kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
             rated = RatedQuestion(
                 reduced.answers.of_raters(kept),

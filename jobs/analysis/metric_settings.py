@@ -1,13 +1,14 @@
 """Validation of the key `metrics`, and of the attributes of items in it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from jobs.analysis.conditions import CONDITION
 from jobs.errors import InputError
 from jobs.metrics import text_overlap
 from jobs.metrics.distributions import EXTRA
-from jobs.metrics.question import MODELS, PEOPLE, MetricSettings
+from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, matching
 
 TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
 GROUP_BY = tuple(name for name in EXTRA if name not in (TARGET, CONDITION))
@@ -30,6 +31,13 @@ def check(settings: MetricSettings) -> None:
             )
     if wrong := [name for name in settings.ensembles if name in (PEOPLE, MODELS)]:
         raise InputError(f"metrics.ensembles.{wrong[0]}: this group exists already; choose another name")
+    for key, setting in _of_raters(settings).items():
+        lists = list(setting.values()) if isinstance(setting, Mapping) else [setting]
+        if not all(isinstance(globs, list) and all(isinstance(glob, str) for glob in globs) for globs in lists):
+            raise InputError(
+                f"{key}={setting}: must be a list of raters (globs) for all rubrics, such as [qwen*], or a mapping of "
+                "rubrics to lists, such as {century_labels: [qwen*]}"
+            )
     for contrast in settings.contrast:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
@@ -44,6 +52,38 @@ def check(settings: MetricSettings) -> None:
     ):
         if not is_allowed:
             raise InputError(f"metrics.{name}={getattr(settings, name):g}: must be {allowed}")
+
+
+def _of_raters(settings: MetricSettings) -> dict[str, Any]:
+    """Return the settings that are lists of raters, or mappings of rubrics to lists, by their key."""
+    leave_out = {} if settings.leave_out is None else {"metrics.leave_out": settings.leave_out}
+    return leave_out | {f"metrics.ensembles.{name}": raters for name, raters in settings.ensembles.items()}
+
+
+def check_rubrics(settings: MetricSettings, available: Collection[str]) -> None:
+    """Check that all rubrics in the settings are `available`.
+
+    Raises:
+        InputError: a mapping of rubrics to raters names another one.
+    """
+    for key, setting in _of_raters(settings).items():
+        if isinstance(setting, Mapping) and (wrong := sorted(set(setting) - set(available))):
+            raise InputError(f"{key}.{wrong[0]}: no such rubric; must be one of {', '.join(sorted(available))}")
+
+
+def unmatched(settings: MetricSettings, raters_of: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yield a sentence for each list of raters with a glob that no rater matches.
+
+    Args:
+        raters_of: rubric -> its raters; a rubric without ratings is not mentioned.
+    """
+    for key, setting in _of_raters(settings).items():
+        by_place = {"": setting} if not isinstance(setting, Mapping) else setting
+        for rubric, globs in by_place.items():
+            raters = sorted({name for other in raters_of if rubric in ("", other) for name in raters_of[other]})
+            if raters and (wrong := [glob for glob in globs if not matching(raters, glob)]):
+                place = f"{key}.{rubric}" if rubric else key
+                yield f"{place}: no rater is called {', '.join(wrong)}; there are {', '.join(raters)}"
 
 
 def attributes(settings: MetricSettings) -> set[str]:

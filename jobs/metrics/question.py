@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,10 @@ class MetricSettings:
     # Thresholds of share_at_least, if they are on the scale; subgroups and contrasts use the highest.
     at_least: list[float] = field(default_factory=lambda: [3.0, 4.0])
     people: int | None = None  # rarely: ratings by people that an item needs; null: 3, or the most of any item
-    ensembles: dict[str, list[str]] = field(default_factory=dict)  # name -> raters (globs) evaluated as one
-    leave_out: list[str] = field(default_factory=list)  # rarely: raters (globs) left out of the group of all models
+    # name -> raters (globs) evaluated as one, for all rubrics or as a mapping of rubrics to raters
+    ensembles: dict[str, Any] = field(default_factory=dict)
+    # rarely: raters (globs) left out of the group of all models, for all rubrics or as a mapping of rubrics to raters
+    leave_out: Any = None
     inverted: list[str] = field(default_factory=lambda: ["factual_errors"])  # rarely: questions where high is bad
     gold: list[str] = field(
         default_factory=list
@@ -134,7 +137,7 @@ class RatedQuestion:
         settings = self.settings
         raters = tuple(name for name in self.answers.raters if name not in self.unscaled)
         models = tuple(name for name in raters if self.kind(name) in ("model", "encoder"))
-        left_out = {name for pattern in settings.leave_out for name in matching(models, pattern)}
+        left_out = {name for pattern in settings.leave_out or () for name in matching(models, pattern)}
         groups = {
             PEOPLE: tuple(name for name in raters if self.kind(name) == "human"),
             MODELS: tuple(name for name in models if name not in left_out),
@@ -171,6 +174,17 @@ class RatedQuestion:
         """Return the groups to average, and each model as a group. `answers` may be inverted."""
         groups = [self.averaged(name, answers) for name in self.groups]
         return groups + [RaterGroup(name, (name,)) for name in self.models if name not in self.groups]
+
+
+def of_rubric(settings: MetricSettings, rubric: str) -> MetricSettings:
+    """Return the settings with the lists of raters for one rubric."""
+    ensembles = {name: globs_for(raters, rubric) for name, raters in settings.ensembles.items()}
+    return replace(settings, ensembles=ensembles, leave_out=globs_for(settings.leave_out, rubric))
+
+
+def globs_for(setting: Any, rubric: str) -> list[str]:
+    """Return the globs of raters for a rubric: those of a list, which is for all rubrics, or a mapping's for it."""
+    return list((setting.get(rubric) if isinstance(setting, Mapping) else setting) or ())
 
 
 def matching(raters: Sequence[str], pattern: str) -> list[str]:

@@ -56,8 +56,11 @@ class MetricIndex:
         if (metric := self._exact.get((name, frozenset(dims.items())))) is not None:
             return metric
         if self.conditions and self._condition not in self.conditions:
-            listed = ", ".join(repr(value) for value in sorted(self.conditions))
-            reason = f"the ratings have several conditions; set paper.condition to one of {listed}"
+            key = name, frozenset(dims.items())
+            having = [condition for condition in sorted(self.conditions) if key in self.under(condition)._exact]
+            if having:
+                listed = ", ".join(map(repr, having))
+                reason = f"the ratings have several conditions; set paper.condition to one of {listed}"
         described = ", ".join(f"{key} {value}" for key, value in sorted(dims.items()))
         return undefined(
             name,

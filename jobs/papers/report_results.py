@@ -22,6 +22,7 @@ from jobs.papers.metric_index import MetricIndex
 from jobs.papers.model import PaperPart
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
+from jobs.runtime.configuration.config_files import options
 from jobs.runtime.selection.exclusions import ExclusionFilter
 
 
@@ -80,6 +81,10 @@ def compute_results(
         rubrics: the rubrics kept with the ratings.
         exclusion_filter: the exclusions; it counts the entries that matched.
     """
+    raters_of: dict[str, set[str]] = {}
+    for key in reduction.keys:
+        raters_of.setdefault(key[0], set()).update(reduction.methods_of(key))
+    metric_settings.check_rubrics(settings.metrics, {*raters_of, *options("rubric", None)})
     items, of_metrics = _items_and_settings(settings, tables, reduction)
     observations = Observations()
     spans = read_spans(tables, of_metrics, exclusion_filter)
@@ -114,6 +119,7 @@ def compute_results(
         computed=MetricIndex(read_computed(tables.computed)),
     )
     notices = [*mismatches(summary.rated, tables.items, items.hashes), *left_out([*of_answers, *metrics])]
+    notices += metric_settings.unmatched(settings.metrics, raters_of)
     return ReportResults(of_answers, metrics, observations, notices, reduction.methods, registry.arrange(study), spans)
 
 

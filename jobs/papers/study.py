@@ -1,6 +1,6 @@
 """The inputs of an arrangement: the report's metrics, tables and raters, its settings, and the printed numbers."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobs.analysis.conditions import condition_groups
@@ -9,7 +9,7 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, matching
+from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, globs_for, matching, of_rubric, people_needed
 from jobs.papers.metric_index import MetricIndex
 from jobs.papers.model import PaperCell, PaperRow, Printed, Unit
 from jobs.papers.settings import PaperSettings, PrintedTable
@@ -56,8 +56,8 @@ class Study:
 
     def model_group(self, rubric: str) -> tuple[str, ...]:
         """Return the models of the group `models` that answered a rubric: all except those in `metrics.leave_out`."""
-        raters = self.raters(rubric)
-        left_out = {name for pattern in self.metric_settings.leave_out for name in matching(raters, pattern)}
+        raters, patterns = self.raters(rubric), globs_for(self.metric_settings.leave_out, rubric)
+        left_out = {name for pattern in patterns for name in matching(raters, pattern)}
         return tuple(name for name in raters if name not in left_out)
 
     def rated(self, rubric: str, question: str) -> tuple[RatingTable, Hashes] | None:
@@ -76,12 +76,53 @@ class Study:
     def groups(self, rubric: str, *, people: str, models: str) -> list[tuple[str, str]]:
         """Return the groups of raters that answered a rubric with their labels: people, all models, ensembles."""
         groups = [(PEOPLE, people)] if self.raters(rubric, kinds=("human",)) else []
-        raters = self.raters(rubric)
-        groups += [(MODELS, models)] if raters else []
-        for name, patterns in self.metric_settings.ensembles.items():
+        groups += [(MODELS, models)] if self.model_group(rubric) else []
+        raters = self.raters(rubric, kinds=("human", "model", "encoder"))
+        for name, patterns in of_rubric(self.metric_settings, rubric).ensembles.items():
             if any(matching(raters, pattern) for pattern in patterns):
                 groups.append((name, name))
         return groups
+
+    def members(self, rubric: str, group: str) -> set[str]:
+        """Return the raters of a rubric in a group: people, all models, an ensemble, or a single rater."""
+        if group == PEOPLE:
+            return set(self.raters(rubric, kinds=("human",)))
+        if group == MODELS:
+            return set(self.model_group(rubric))
+        patterns = of_rubric(self.metric_settings, rubric).ensembles.get(group)
+        if patterns is None:
+            return {group}
+        raters = self.raters(rubric, kinds=("human", "model", "encoder"))
+        return {name for pattern in patterns for name in matching(raters, pattern)}
+
+    def people_needed(self, rubric: str, questions: Iterable[str], *, items: str) -> str:
+        """Return a sentence about the ratings by people that an item needs for means and majorities, "" without people.
+
+        Args:
+            items: what is rated, in the plural.
+        """
+        people = self.raters(rubric, kinds=("human",))
+        rated = (self.rated(rubric, question) for question in questions) if people else ()
+        answers = (of_question[0].of_raters(people) for of_question in rated if of_question is not None)
+        numbers = sorted({people_needed(table, self.metric_settings) for table in answers if table.n})
+        if not numbers:
+            return ""
+        listed = " or ".join(map(str, numbers)) + (", by question" if len(numbers) > 1 else "")
+        return f"For people, {items} count that have at least {listed} of their ratings (metrics.people)."
+
+    def no_rating(self, rubric: str, question: str, group: str) -> str:
+        """Return why the report has no metric of a group's, or a rater's, answers to a question."""
+        keys = [key for key in self.reduction.keys if key[:2] == (rubric, question)]
+        asked = {rater for key in keys for rater in self.reduction.methods_of(key)}
+        if not asked:
+            return f"nobody rated {question}"
+        if not asked & self.members(rubric, group):
+            return f"{group} did not rate {question}"
+        return f"no rating of {question} by {group} is ok"
+
+    def stands_for(self, name: str, group: str) -> bool:
+        """Return whether a group is `group` or has its name in the paper (`paper.groups`), and so its numbers."""
+        return name == group or self.name_in_paper(name) == self.name_in_paper(group) is not None
 
     def name_in_paper(self, name: str) -> str | None:
         """Return the paper's name of a rater, group or model, according to `paper.names` and `paper.groups`.

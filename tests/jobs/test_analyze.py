@@ -394,6 +394,7 @@ WRONG = {
          "metrics.disaggregate=[sceen]"],
         "no column 'sceen'",
     ),
+    "a rubric": (["input={f}/r.csv", "metrics.ensembles.two={{r: [a]}}"], "ensembles.two: a file has no rubrics"),
     "a setting for tables": (["input={f}/r.csv", "metrics.group_by=[method]"], "metrics.group_by=.method.: "),
     "a setting for agreement": (
         ["input={f}/r.csv", "task=crowdtruth", "metrics.disaggregate=[who]"],

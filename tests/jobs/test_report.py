@@ -74,7 +74,8 @@ def tables(tmp_path_factory):
 def report(tables, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
     keys = [f"{key}=[{place}]" for key, place in tables.items()]
-    more = ["metrics.ensembles.two=[qwen3-vl,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
+    more = ["metrics.ensembles={two: {r: [qwen3-vl,gemma-3]}, elsewhere: {century_labels: [gemma-3]}}",
+            "metrics.disaggregate=[region]", "metrics.compare=[region]",
             "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true"]  # fmt: skip
     cli.execute("report", [*keys, *more, f"out={out}"])
     rows = pa.concat_tables(open_table(f"{out}/metrics", "metrics").batches()).to_pylist()
@@ -299,6 +300,9 @@ def test_wrong_settings(tables, tmp_path):
         ("metrics.contrast=[prompt]", "metrics.contrast=prompt: "),
         ("metrics.stop=0", "metrics.stop=0: must be above 0"),
         ("metrics.ensembles.people=[p1]", "metrics.ensembles.people"),
+        ("metrics.ensembles.two={q: [p1]}", "metrics.ensembles.two.q=.*: no such rubric; must be one of .*, r$"),
+        ("metrics.leave_out=gemma", "metrics.leave_out=gemma: must be a list of raters"),
+        ("metrics.leave_out={q: [p1]}", "metrics.leave_out.q=.*: no such rubric"),
         ("metrics.groups=[planet]", "no column planet"),
         ("metrics.disaggregate=[regoin]", "metrics.disaggregate=regoin: .*region"),
         ("metrics.compare=[region+x]", "metrics.compare=x: "),

@@ -66,6 +66,8 @@ def check_settings(cfg: AnalyzeConfig) -> None:
     """
     if cfg.scale and (len(cfg.scale) != 2 or not cfg.scale[0] < cfg.scale[1]):
         raise InputError(f"scale={cfg.scale}: must be the lowest and the highest answer, such as [1,5]")
+    if wrong := [name for name, raters in cfg.metrics.ensembles.items() if isinstance(raters, dict)]:
+        raise InputError(f"metrics.ensembles.{wrong[0]}: a file has no rubrics; must be a list of raters (globs)")
     default = AnalyzeConfig().metrics
     without = {f.name for f in fields(MetricSettings)} - {"stop"} if cfg.task != "agreement" else TABLES_ONLY
     without = without | {"stop"} if cfg.task == "dsg" else without

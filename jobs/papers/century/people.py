@@ -79,7 +79,8 @@ def rater_agreement(study: Study) -> Iterator[PaperFigure]:
     numbers = PaperTable(
         "figure_7", title, "Century, figure 7 and appendix N",
         ("Person",), (("Agreement with majority",),), tuple(rows),
-        ("Unit quality 0: the ratings of a picture, in bins disagree, neutral and agree, all differ (CrowdTruth).",),
+        ("Unit quality 0: the ratings of a picture, in bins disagree, neutral and agree, all differ (CrowdTruth).",
+         *filter(None, [study.people_needed(rubric, [DISAGREEMENT], items="pictures")])),
     )  # fmt: skip
     yield PaperFigure("figure_7", title, "Century, figure 7 (drawn without numbers in the paper)", svg, numbers)
 

@@ -1,6 +1,6 @@
 """Figures 9, 11, 12 and 13: ratings of responses by judge, writer, length and sub-region."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from jobs.metrics.length_bias import PER, LengthFit, length_fit, scored_lengths
 from jobs.metrics.metric import undefined
 from jobs.metrics.model_scores import RaterGroup
 from jobs.metrics.question import MODELS, PEOPLE
-from jobs.papers.century.responses import AGREE, ROLE, prompt_note, share_dims, writers, written_by
-from jobs.papers.century.words import ELEMENTS, PEOPLES, REGIONS, short, titled
+from jobs.papers.century.responses import AGREE, ROLE, no_share, prompt_note, share_dims, writers, written_by
+from jobs.papers.century.words import ALL_MODELS, ELEMENTS, PEOPLES, REGIONS, short, titled
 from jobs.papers.metric_index import ABSENT
 from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Printed
 from jobs.papers.study import Study
@@ -28,13 +28,18 @@ TWO_COLUMNS = 32  # characters of the longest label that leaves room for two plo
 def figure_9(study: Study) -> Iterator[PaperFigure]:
     """Yield the shares of responses scored "agree" or higher by each judge, by element and writer."""
     models, judges = writers(study), study.raters(study.rubric(ROLE))
+    parts = {writer: written_by(study, writer) for writer in models}
     panels: list[tuple[str, Panel]] = []
     rows = []
     for judge in judges:
         estimates = []
         for element in ELEMENTS:
             cells = tuple(
-                study.cell("share_at_least", share_dims(study, element, judge, written_by(study, writer)))
+                study.cell(
+                    "share_at_least",
+                    share_dims(study, element, judge, parts[writer]),
+                    reason=no_share(study, element, judge, parts[writer]),
+                )
                 for writer in models
             )
             rows.append(PaperRow((short(judge), titled(element)), cells))
@@ -70,8 +75,11 @@ def figure_11(study: Study) -> Iterator[PaperFigure]:
         shares, labels = [], []
         for judge, label in judges:
             for writer in models:
-                dims = {"rubric": rubric, "question": element, "group": judge, **written_by(study, writer)}
-                cells = tuple(study.cell("answer_share", dims | {"answer": level}) for level in LEVELS)
+                part = written_by(study, writer)
+                dims = {"rubric": rubric, "question": element, "group": judge, **part}
+                answered = study.metrics.find("answer_share", **dims)
+                reason = "nobody gave this answer" if answered else _unanswered(study, element, judge, part)
+                cells = tuple(study.cell("answer_share", dims | {"answer": level}, reason=reason) for level in LEVELS)
                 shares.append([cell.metric.value if cell.metric else None for cell in cells])
                 labels.append(f"{label} of {short(writer)}")
                 rows.append(PaperRow((titled(element), label, short(writer)), cells))
@@ -95,13 +103,10 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
         return
     panels: list[tuple[str, Panel]] = []
     rows = []
+    parts: list[dict[str, str]] = [{}, *(written_by(study, writer) for writer in models)]
     for element in ELEMENTS:
         points = _points(study, element)
-        dims = {"rubric": rubric, "question": element, "group": MODELS}
-        cells = [study.cell("length_slope", dims, unit="number")]
         for writer in models:
-            part = dims | written_by(study, writer)
-            cells.append(study.cell("length_slope", part, unit="number"))
             x, y, units = points.get(writer, (np.zeros(0), np.zeros(0), Units.single(0)))
             fit = length_fit(x, y, units)
             scatter = Scatter(
@@ -111,7 +116,15 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
                 bounds=(0.8, 5.2),
             )  # fmt: skip
             panels.append((f"{titled(element)}\n{short(writer)}", scatter))
-        rows.append(PaperRow((titled(element),), tuple(cells)))
+        for group, label in study.groups(rubric, people="", models=ALL_MODELS):
+            if group == PEOPLE:  # the paper shows all models
+                continue
+            dims = {"rubric": rubric, "question": element, "group": group}
+            cells = (
+                study.cell("length_slope", dims | part, unit="number", reason=_unanswered(study, element, group, part))
+                for part in parts
+            )
+            rows.append(PaperRow((titled(element), label), tuple(cells)))
     title = "Length of responses and their mean score"
     text = (
         "Scatter plots of the mean score of all models on the length in characters, with the least-squares line and "
@@ -122,16 +135,26 @@ def figure_12(study: Study) -> Iterator[PaperFigure]:
         name="figure_12",
         title=f"Slope: points of the scale per {PER} characters",
         citation="Century, figure 12",
-        row_headers=("Element",),
+        row_headers=("Element", "Judges"),
         columns=(("All writers",), *((short(writer),) for writer in models)),
         rows=tuple(rows),
         notes=(
             f"{prompt_note(study)} The first column includes all responses.",
-            f"Least-squares slopes of the mean rating of all models, with 95 % intervals over pictures; n counts "
-            f"responses. A plot shows up to {MOST_POINTS} of them.",
+            "Least-squares slopes of the mean rating of the judges (in plots: of all models), with 95 % intervals over "
+            f"pictures; n counts responses. A plot shows up to {MOST_POINTS} of them.",
         ),
     )
     yield PaperFigure("figure_12", title, "Century, figure 12 (drawn without numbers in the paper)", svg, numbers)
+
+
+def _unanswered(study: Study, element: str, group: str, part: Mapping[str, str]) -> str:
+    """Return why the report has no metric of a group's answers on an element that needs lengths of responses."""
+    if study.items.lengths is None:
+        return "the responses are not known; set responses="
+    dims = {"rubric": study.rubric(ROLE), "question": element, "group": group}
+    if not any(study.metrics.find(name, **dims) for name in ("answer_share", "length_slope")):
+        return study.no_rating(study.rubric(ROLE), element, group)
+    return f"no response of {part.get('part', 'any writer')} was rated on {element}"
 
 
 def _points(study: Study, element: str) -> dict[str, tuple[np.ndarray, np.ndarray, Units]]:
@@ -201,7 +224,8 @@ def figure_13(study: Study) -> Iterator[PaperFigure]:
     numbers = PaperTable(
         "figure_13", title, "Century, figure 13", ("Writer", "Sub-region"),
         tuple((titled(element),) for element in elements), tuple(rows),
-        (prompt_note(study), "Average over raters, where people count as one; n counts responses."),
+        (prompt_note(study), "Average over raters, where people count as one; n counts responses.",
+         *filter(None, [study.people_needed(study.rubric(ROLE), elements, items="responses")])),
     )  # fmt: skip
     yield PaperFigure("figure_13", title, "Century, figure 13", svg, numbers)
 
@@ -231,4 +255,5 @@ def _average(study: Study, element: str, writer: str, region: str, printed: Prin
     if study.metrics.find("average_of_shares", **dims):
         return PaperCell(study.metrics.first("average_of_shares", dims), printed)
     group = PEOPLE if not study.raters(study.rubric(ROLE)) else MODELS
-    return study.cell("share_at_least", share_dims(study, element, group, subgroup), printed=printed)
+    dims = share_dims(study, element, group, subgroup)
+    return study.cell("share_at_least", dims, printed=printed, reason=no_share(study, element, group, subgroup))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from jobs.metrics.question import MODELS, PEOPLE
-from jobs.papers.century.words import ELEMENTS, METHODS, short, titled
+from jobs.papers.century.words import ALL_MODELS, ELEMENTS, METHODS, short, titled
 from jobs.papers.model import PaperCell, PaperRow, PaperTable
 from jobs.papers.study import Study
 
@@ -59,22 +59,37 @@ def share_dims(study: Study, element: str, group: str, subgroup: Mapping[str, st
     return dims | dict(subgroup)
 
 
+def no_share(study: Study, element: str, group: str, part: Mapping[str, str] | None = None) -> str:
+    """Return why the report has no share of responses that a group scores at "agree" or higher.
+
+    Args:
+        part: dims of the subgroup of responses.
+    """
+    dims = {"rubric": study.rubric(ROLE), "question": element, "group": group}
+    if not study.metrics.find("group_mean_score", **dims):
+        return study.no_rating(study.rubric(ROLE), element, group)
+    if part and not study.metrics.find("group_mean_score", **dims, **part):
+        return f"no response of {part['part']} was rated on {element}"
+    return f"{AGREE} is not the highest of metrics.at_least that is on the scale"
+
+
 def table_3(study: Study) -> PaperTable:
     """Return the shares of responses scored "agree" or higher by element, method and the model that wrote them."""
     printed, models = study.printed("table_3"), writers(study)
     others = study.unmatched(printed.table.columns, models)
     groups = study.groups(study.rubric(ROLE), people=METHODS[PEOPLE], models=METHODS[MODELS])
     groups.sort(key=lambda group: group[0] == PEOPLE)  # automated before human, as in the paper
+    parts = {writer: written_by(study, writer) for writer in models}
     rows = []
     for element, dimension in ELEMENTS.items():
         for group, label in groups:
-            row = f"{element} / {METHODS.get(group, '')}"
+            row = f"{element} / {next((m for name, m in METHODS.items() if study.stands_for(group, name)), '')}"
             cells = [
                 study.cell(
                     "share_at_least",
-                    share_dims(study, element, group, written_by(study, writer)),
+                    share_dims(study, element, group, parts[writer]),
                     printed=printed.at(row, study.name_in_paper(writer) or ""),
-                    reason=f"no response was scored on {element}",
+                    reason=no_share(study, element, group, parts[writer]),
                 )
                 for writer in models
             ]
@@ -89,7 +104,8 @@ def table_3(study: Study) -> PaperTable:
         rows=tuple(rows),
         notes=(
             prompt_note(study),
-            "n counts responses with enough ratings; the mean of the ratings is used. In the paper n is 1,500 for "
+            *filter(None, [study.people_needed(study.rubric(ROLE), ELEMENTS, items="responses")]),
+            "n counts responses rated by the group; the mean of the ratings is used. In the paper n is 1,500 for "
             "automated ratings; for people it states 378, but its percentages are multiples of 1/189.",
         ),
     )
@@ -103,30 +119,49 @@ def table_12(study: Study) -> Iterator[PaperTable]:
     printed, models = study.printed("table_12"), writers(study)
     paper_writers = dict.fromkeys(column.rpartition(" ")[0] for column in printed.table.columns)
     others = study.unmatched(list(paper_writers), models)
-    rows = []
-    for element, dimension in ELEMENTS.items():
-        cells: list[PaperCell] = []
-        for writer in models:
-            in_paper = study.name_in_paper(writer) or ""
-            for prompt, column in ((first, "explicit"), (second, "minimal")):
-                part = {"attribute": f"{WRITER}+prompt", "part": f"{writer} + {prompt}"}
-                dims = share_dims(study, element, MODELS, part)
-                cells.append(study.cell("share_at_least", dims, printed=printed.at(element, f"{in_paper} {column}")))
-            dims = {"rubric": study.rubric(ROLE), "question": element, "group": MODELS, "threshold": AGREE}
-            dims |= {"attribute": "prompt", "first": first, "second": second, WRITER: writer}
-            cells.append(study.cell("share_difference", dims, printed=printed.at(element, f"{in_paper} delta")))
-        for other in others:
-            cells += [PaperCell(printed=printed.at(element, f"{other} {c}")) for c in ("explicit", "minimal", "delta")]
-        rows.append(PaperRow((dimension, titled(element)), tuple(cells)))
+    groups = study.groups(study.rubric(ROLE), people="", models=ALL_MODELS) or [(MODELS, ALL_MODELS)]
+    rows = [
+        PaperRow((dimension, titled(element), label), (
+            *(cell for writer in models for cell in _under_both(study, element, group, writer, both)),
+            *(PaperCell(printed=printed.at(element, f"{other} {column}"))
+              for other in others for column in ("explicit", "minimal", "delta")),
+        ))
+        for element, dimension in ELEMENTS.items()
+        for group, label in groups
+        if group != PEOPLE  # whom the paper shows responses to one prompt
+    ]  # fmt: skip
     names = [*map(short, models), *others]
     yield PaperTable(
         name="table_12",
         title=f"Responses scored “agree” or higher with the prompts {first} and {second}",
         citation="Century, table 12",
-        row_headers=("Dimension", "Element"),
+        row_headers=("Dimension", "Element", "Judges"),
         columns=tuple((name, column) for name in names for column in (titled(first), titled(second), "Delta")),
         rows=tuple(rows),
-        notes=(f"Delta is {first} minus {second}, by the mean rating of all models; n counts responses.",),
+        notes=(f"Delta is {first} minus {second}, by the mean rating of the judges; n counts responses.",),
+    )
+
+
+def _under_both(study: Study, element: str, group: str, writer: str, both: tuple[str, str]) -> Iterator[PaperCell]:
+    """Yield the share of a writer's responses to each of two prompts, and the first minus the second."""
+    printed, in_paper = study.printed("table_12"), study.name_in_paper(writer) or ""
+    if not study.stands_for(group, MODELS):
+        in_paper = ""  # the paper's numbers are of all models
+    for prompt, column in zip(both, ("explicit", "minimal"), strict=True):
+        part = {"attribute": f"{WRITER}+prompt", "part": f"{writer} + {prompt}"}
+        yield study.cell(
+            "share_at_least",
+            share_dims(study, element, group, part),
+            printed=printed.at(element, f"{in_paper} {column}"),
+            reason=no_share(study, element, group, part),
+        )
+    dims = {"rubric": study.rubric(ROLE), "question": element, "group": group, "threshold": AGREE, WRITER: writer}
+    dims |= {"attribute": "prompt", "first": both[0], "second": both[1]}
+    yield study.cell(
+        "share_difference",
+        dims,
+        printed=printed.at(element, f"{in_paper} delta"),
+        reason=no_share(study, element, group, {"attribute": WRITER, "part": writer}),
     )
 
 

@@ -10,6 +10,8 @@ from jobs.analysis.metric_settings import (
     check,
     check_attributes,
     check_groups,
+    check_rubrics,
+    unmatched,
     with_available,
     with_conditions,
 )
@@ -27,6 +29,10 @@ def test_a_setting_out_of_range_is_refused_and_one_at_a_bound_is_not() -> None:
         ("weights", {"q": [[0, 1], [2, 0]]}, {"q": [[0, 1], [1]]}, "weights.q=.*: must be a square matrix"),
         ("weights", {"q": [[0, 1], [1, 0]]}, {"q": [[0, 1], [1, 2]]}, "weights.q=.*: must be 0 on the diagonal"),
         ("ensembles", {"mine": ["m"]}, {"people": ["m"]}, "ensembles.people: this group exists already"),
+        ("ensembles", {"a": {"r": ["m"]}, "b": ["n"]}, {"a": "m"}, "ensembles.a=m: must be a list of raters"),
+        ("leave_out", ["m"], "m", "leave_out=m: must be a list of raters"),
+        ("leave_out", {"r": ["m"], "s": []}, {"r": "m"}, "leave_out=.*: must be a list of raters"),
+        ("leave_out", None, [1], "leave_out=.*: must be a list of raters"),
         ("contrast", ["region:a-b"], ["region"], "contrast=region: must be attribute:first-second"),
         ("contrast", ["r:a-b"], [":a-b"], "contrast=:a-b: must be attribute:first-second"),
         ("contrast", ["region:b-a"], ["region:a"], "contrast=region:a: must be attribute:first-second"),
@@ -44,6 +50,20 @@ def test_a_setting_out_of_range_is_refused_and_one_at_a_bound_is_not() -> None:
             check(MetricSettings(**{key: refused}))
 
     check_cases(check_case, cases)
+
+
+def test_lists_of_raters_name_known_rubrics_and_raters() -> None:
+    settings = MetricSettings(
+        leave_out={"labels": ["m*", "x"], "texts": ["m"]}, ensembles={"a": ["n@*", "m"], "b": {"labels": ["y"]}}
+    )
+    check_rubrics(settings, ["labels", "texts", "other"])
+    with pytest.raises(InputError, match=r"^metrics.leave_out.texts: no such rubric; must be one of labels, other$"):
+        check_rubrics(settings, ["labels", "other"])
+    assert list(unmatched(settings, {"labels": ["m@1"], "third": ["n@1"]})) == [
+        "metrics.leave_out.labels: no rater is called x; there are m@1",
+        "metrics.ensembles.b.labels: no rater is called y; there are m@1",
+    ]
+    assert list(unmatched(MetricSettings(), {"labels": ["m"]})) == []
 
 
 def test_measures_of_overlap_need_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.question import MAX_LINES, MetricSettings, QuestionContext, RatedQuestion, matching, people_needed
+from jobs.metrics.question import (
+    MAX_LINES,
+    MetricSettings,
+    QuestionContext,
+    RatedQuestion,
+    matching,
+    of_rubric,
+    people_needed,
+)
 
 NAN = float("nan")
 
@@ -39,6 +47,18 @@ def test_groups_have_the_raters_of_their_kind_that_answered() -> None:
     assert grouped.groups == {
         "people": ("p", "q"), "models": ("a@1",), "both": ("a@1",), "second": ("b@1",), "Mali": ("q",)
     }  # fmt: skip
+
+
+def test_lists_of_raters_are_for_all_rubrics_or_for_each() -> None:
+    settings = MetricSettings(leave_out={"a": ["x"], "b": None}, ensembles={"all": ["m"], "one": {"a": ["n", "o"]}})
+    lists = {rubric: of_rubric(settings, rubric) for rubric in "abc"}
+    assert {rubric: (of_one.leave_out, of_one.ensembles) for rubric, of_one in lists.items()} == {
+        "a": (["x"], {"all": ["m"], "one": ["n", "o"]}),
+        "b": ([], {"all": ["m"], "one": []}),
+        "c": ([], {"all": ["m"], "one": []}),
+    }
+    assert of_rubric(MetricSettings(leave_out=["y"]), "a").leave_out == ["y"]
+    assert of_rubric(MetricSettings(), "a").leave_out == []
 
 
 def test_a_glob_matches_with_or_without_the_revision() -> None:

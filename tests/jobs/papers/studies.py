@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings
 from jobs.papers.metric_index import MetricIndex
@@ -21,6 +24,11 @@ def metric(name: str, value: float | None, **dims: str) -> Metric:
     )
 
 
+def one_rating_each(raters: Sequence[str]) -> RatingTable:
+    """Return the answers to a question about one item that all raters rated."""
+    return RatingTable.from_matrix(np.ones((1, len(raters))), raters=raters)
+
+
 def study(
     metrics: Sequence[Metric] = (),
     *,
@@ -29,6 +37,7 @@ def study(
     kinds: Mapping[str, str] | None = None,
     answered: Mapping[tuple[str, str], Sequence[str]] | None = None,
     items: Any = None,
+    ensembles: Mapping[str, Any] | None = None,
     tables: Any = None,
     **settings: Any,
 ) -> Study:
@@ -43,15 +52,18 @@ def study(
         key: {name: {} for name in raters} for key, raters in (answered or {}).items()
     }
     unused: Any = None
-    reduction: Any = SimpleNamespace(keys=list(of_question), methods_of=lambda key: of_question[key])
+    reduction: Any = SimpleNamespace(
+        keys=list(of_question), methods_of=lambda key: of_question[key], by=(),
+        question=lambda key, shared: SimpleNamespace(answers=one_rating_each([*of_question[key]]), item=None),
+    )  # fmt: skip
     summary: Any = SimpleNamespace(raters=SimpleNamespace(kinds=kinds or {}))
     return Study(
         PaperSettings(printed=dict(printed or {}), **settings),
-        MetricSettings(),
+        MetricSettings(ensembles=dict(ensembles or {})),
         MetricIndex(metrics),
         tables=tables,
         summary=summary,
-        items=items,
+        items=items or SimpleNamespace(lengths=None),
         reduction=reduction,
         rubrics=unused,
         exclusion_filter=unused,

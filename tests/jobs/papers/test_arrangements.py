@@ -179,7 +179,9 @@ def test_a_paper_is_arranged_from_all_metrics_under_its_condition(monkeypatch: p
     tables: Any = ReportTables(items=[TableInMemory("items", [item])], computed=["t"])  # type: ignore[list-item]
     answered, pooled = SimpleNamespace(result=lambda: ["models"]), SimpleNamespace(result=lambda: ["people"])
     summary: Any = SimpleNamespace(distributions=answered, pooled=pooled, rated="rated")
-    reduction: Any = SimpleNamespace(by=("condition",), keys=[("r", "q", "a")], methods={"m": {"closed"}})
+    reduction: Any = SimpleNamespace(
+        by=("condition",), keys=[("r", "q", "a")], methods={"m": {"closed"}}, methods_of=lambda _: {"m": {"closed"}}
+    )
     settings = ReportSettings(questions_rubric="own", likert="r/q", paper=PaperSettings(condition="b"))
     unused: Any = object()
     results = report_results.compute_results(

@@ -130,7 +130,7 @@ def test_table_3_counts_responses_to_the_explicit_prompt(parts):
 
 
 def test_table_12_is_explicit_minus_minimal(parts):
-    cells = values(parts, "table_12", "Accuracy", "Correct identification")
+    cells = values(parts, "table_12", "Accuracy", "Correct identification", "All models")
     assert [cells[f"qwen · {c}",][:2] for c in ("Explicit", "Minimal", "Delta")] == [(0.75, 4), (0.0, 4), (0.75, 8)]
     assert [cells[f"gemma · {c}",][0] for c in ("Explicit", "Minimal", "Delta")] == [0.25, 1.0, -0.75]
     assert cells["qwen · Delta",][2] == 0.164
@@ -163,7 +163,7 @@ def test_figures_9_and_11(parts):
 
 
 def test_figure_12_has_the_slope_of_each_writer(parts):
-    slopes = values(parts, "figure_12", "Correct identification")
+    slopes = values(parts, "figure_12", "Correct identification", "All models")
     # means 4 5 4 3 at 100 … 400: Sxy = -200, Sxx = 50,000: -0.4 points per 100 characters
     assert slopes["qwen",][:2] == (pytest.approx(-0.4), 4)
     # means 4 1 2 1: Sxy = -400, Sxx = 50,000

@@ -50,9 +50,21 @@ def test_table_8_has_models_before_people_and_the_papers_others_last() -> None:
     assert {one.citation for one in (table, images.table_1(study(metrics, **RATERS)))} == {
         "Century, table 8", "Century, table 1"
     }  # fmt: skip
-    missing = images.table_8(study(metrics[:2], printed=printed, **RATERS)).reasons
-    assert "no ok rating of concept by People, or nobody gave this answer" in missing
     assert rows_of(table)["Concept", "War"] == [(0.1, 0.02), (0.2, None), (0.3, 0.03), (0.4, None), (None, 0.01)]
+    missing = images.table_8(study(metrics[:2], printed=printed, **RATERS)).reasons
+    assert missing == ("nobody rated concept",)
+    answered = {("images", "concept"): ["p", "m@1", "n@1"], ("images", "sensitive"): ["o"]}
+    raters = {**RATERS, "answered": answered, "kinds": {"p": "human", "o": "model"}}
+    undefined = metric("majority_share", None, rubric="images", question="concept", group="people", answer="all")
+    more = {"table_8": PrintedTable("t", ["M"], {"concept / war": [2], "concept / peace": [3]})}
+    table = images.table_8(study([*metrics[:1], undefined], printed=more, **raters))
+    of_concept = {row.headers[1]: [str(cell.metric.reason) for cell in row.cells if cell.metric] for row in table.rows}
+    assert of_concept == {
+        "War": ["few", "no rating of concept by n@1 is ok", "o did not rate concept", "few",
+                "no rating of concept by models is ok"],
+        "Peace": ["nobody gave this answer", "no rating of concept by n@1 is ok", "o did not rate concept", "few",
+                  "no rating of concept by models is ok"],
+    }  # fmt: skip
 
 
 def test_table_2_by_mean_and_by_any_rater_of_groups() -> None:
@@ -81,6 +93,24 @@ def test_table_2_by_mean_and_by_any_rater_of_groups() -> None:
         "Other": [(None, 0.07), (None, 0.08), NONE],
     }
     assert rows_of(table)["Controversial", "Other"] == [(None, 0.09), NONE, NONE]
+
+
+def test_ensembles_have_all_columns_of_table_2() -> None:
+    metrics = [
+        of_group("share_lowest", 0.1, "two"),
+        of_group("share_at_least", 0.2, "two", threshold="3", rule="mean"),
+        of_group("share_at_least", 0.3, "two", threshold="3", rule="any"),
+    ]
+    table = images.table_2(study(metrics, ensembles={"two": ["m*", "n*"]}, **RATERS))
+    rows = {row.headers: row for row in table.rows}
+    cells = rows["Sensitive", "two"].cells
+    assert [cell.metric.value for cell in cells if cell.metric] == [0.1, 0.2, 0.3]
+    only_at_4 = [of_group("share_lowest", 0.1, "two"), of_group("share_at_least", 0.2, "m@1", threshold="4")]
+    table = images.table_2(study(only_at_4, ensembles={"two": ["m*", "n*"]}, **RATERS))
+    reasons = {row.headers: {str(cell.metric.reason) for cell in row.cells if cell.metric} for row in table.rows}
+    assert reasons["Sensitive", "two"] == {"few", "metrics.at_least has no 3 that is on the scale"}
+    assert reasons["Sensitive", "People"] == {"no rating of sensitive by people is ok"}
+    assert reasons["Controversial", "n"] == {"nobody rated controversial"}
 
 
 def test_figure_6_has_people_last_and_one_legend(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,13 @@ def test_figure_12_has_the_slopes_of_all_responses_and_of_each_writer(
     assert figure.numbers.columns == (("All writers",), ("v",), ("w",))
     rows = rows_of(figure.numbers)
     assert units_of(figure.numbers) == ["number"] * 3
-    assert rows["Correct identification",] == [(0.1, None), NONE, (0.2, None)]
+    assert rows["Correct identification", "All models"] == [(0.1, None), NONE, (0.2, None)]
+    ensembles = {"two": {"responses": ["a", "b"], "other": ["p"]}, "elsewhere": {"other": ["a"]}}
+    more = [*metrics, of_responses("length_slope", 0.3, group="two")]
+    (figure,) = response_figures.figure_12(study(more, ensembles=ensembles, **RATERS))
+    assert {headers[1] for headers in rows_of(figure.numbers)} == {"All models", "two"}
+    assert rows_of(figure.numbers)["Correct identification", "two"][0] == (0.3, None)
+    del panels[2 * 7 + 1 :]
     assert (len(rows), len(panels), panels[-1]) == (7, 2 * 7 + 1, ("columns", 2))
     (_, of_v), (_, of_w) = panels[:2]
     assert (len(of_v.x), len(of_v.y), of_v.x[-1]) == (response_figures.MOST_POINTS, response_figures.MOST_POINTS, 200)

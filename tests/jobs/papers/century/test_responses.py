@@ -87,7 +87,7 @@ def test_table_3_has_automated_ratings_before_those_of_people() -> None:
     ]
     assert len(rows) == 14
     assert units_of(table) == ["percent"] * 3
-    assert "no response was scored on due_weight" in table.reasons
+    assert "nobody rated due_weight" in table.reasons
 
 
 def test_table_12_has_both_prompts_and_their_difference_of_each_writer() -> None:
@@ -106,11 +106,49 @@ def test_table_12_has_both_prompts_and_their_difference_of_each_writer() -> None
         *(("w", c) for c in ("Long", "Short", "Delta")),
         *(("Other", c) for c in ("Long", "Short", "Delta")),
     )
-    assert rows_of(table)["Accuracy", "Correct identification"] == [
+    assert rows_of(table)["Accuracy", "Correct identification", "All models"] == [
         (0.6, 0.61), (0.2, 0.21), (0.4, 0.4), (None, 0.01), (None, 0.02), (None, 0.03)
     ]  # fmt: skip
     assert units_of(table) == ["percent"] * 6
     assert list(table_12(study(metrics))) == []
+
+
+def test_named_ensembles_have_rows_of_tables_3_and_12_and_the_papers_numbers_if_they_have_its_name() -> None:
+    metrics = [of_prompt(0.6, "w", "long"), share(0.7, "four", attribute="model+prompt", part="w + long"),
+               of_prompt(0.2, "w", "short"), of_writer(0.4, "w")]  # fmt: skip
+    answered = {("responses", "identification"): ["m", "n", "o"]}
+    printed = {
+        "table_3": PrintedTable("t", ["W"], {"identification / Automated": [11]}),
+        "table_12": PrintedTable("t", ["W explicit", "W minimal", "W delta"], {"identification": [61, 21, 40]}),
+    }
+    for groups, in_paper in (({"models": "All"}, None), ({"models": "All", "four": "All"}, 0.61)):
+        one = study(metrics, printed=printed, answered=answered, contrast=["prompt:long-short"], names=["w=W"],
+                    ensembles={"four": ["m", "n"], "absent": ["x"]}, groups=groups)  # fmt: skip
+        (of_12,), of_3 = table_12(one), table_3(one)
+        rows = rows_of(of_12)
+        assert {headers[2] for headers in rows} == {"All models", "four"}
+        assert rows["Accuracy", "Correct identification", "All models"][0] == (0.6, 0.61)
+        assert rows["Accuracy", "Correct identification", "four"][0] == (0.7, in_paper)
+        assert rows_of(of_3)["Accuracy", "Correct identification", "four"] == [(0.7, in_paper and 0.11)]
+
+
+def test_a_missing_share_has_the_reason_for_which_it_is_missing() -> None:
+    mean = {"rubric": "responses", "question": "identification"}
+    metrics = [
+        metric("group_mean_score", 3, **mean, group="models"),
+        metric("group_mean_score", 3, **mean, group="models", attribute="model", part="w"),
+    ]
+    answered = {("responses", "identification"): ["m", "n", "p"], ("responses", "due_weight"): ["m"]}
+    one = study(metrics, answered=answered, kinds={"p": "human"})
+    of_w, of_v = ({"attribute": "model", "part": part} for part in "wv")
+    assert [responses.no_share(one, *case) for case in (
+        ("factual_errors", "models", of_w), ("due_weight", "n", of_w), ("identification", "n", of_w),
+        ("identification", "models", of_v), ("identification", "models", of_w), ("due_weight", "people", of_w),
+    )] == [
+        "nobody rated factual_errors", "n did not rate due_weight", "no rating of identification by n is ok",
+        "no response of v was rated on identification", "4 is not the highest of metrics.at_least that is on the scale",
+        "people did not rate due_weight",
+    ]  # fmt: skip
 
 
 def test_self_preference_of_the_judges_that_have_it() -> None:
