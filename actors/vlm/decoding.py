@@ -60,15 +60,20 @@ def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any,
     return outputs.logits[:, -1:], state | {"past_key_values": outputs.past_key_values}
 
 
-def repeated(state: dict[str, Any], repeats: int, *, copied: bool = False) -> dict[str, Any]:
+def repeated(state: dict[str, Any], repeats: int, *, rows: int, copied: bool = False) -> dict[str, Any]:
     """Return the state with each prompt's row repeated `repeats` times in succession.
 
     Args:
+        rows: the number of prompts.
         copied: whether to copy the cache first; otherwise the cache in `state` is modified.
     """
+    import torch
+
     cache = copy.deepcopy(state["past_key_values"]) if copied else state["past_key_values"]
-    if repeats > 1:
-        cache.batch_repeat_interleave(repeats)
+    if repeats > 1:  # not `batch_repeat_interleave`, which layers of linear attention do not have
+        order = torch.arange(rows).repeat_interleave(repeats)
+        for layer in cache.layers:
+            layer.reorder_cache(order)
     result = state | {"past_key_values": cache}
     for name in ROW_KEYS:
         if name in state:  # Qwen's positions have another axis before the rows

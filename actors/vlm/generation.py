@@ -11,7 +11,7 @@ its texts are bitwise reproducible on the same machine and versions.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,7 @@ class TextGenerator:
         self._row_bytes = int(text.vocab_size) * LOGIT_BYTES
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._budget = budget
+        self._warns_of_family = model.config.model_type not in families.FAMILIES
         self.on_tokens: Callable[[int], None] | None = None
 
     def generate(
@@ -102,8 +103,8 @@ class TextGenerator:
         samples = len(seeds[0]) if seeds else 0
         waiting = [
             group
-            for places in fitting.values()
-            for group in self._groups(places, lengths, samples, sampling.max_tokens)
+            for names, places in fitting.items()
+            for group in self._groups(places, lengths, samples, sampling.max_tokens, joins=self._joins(names))
         ]
         while waiting:
             group = waiting.pop(0)
@@ -131,8 +132,31 @@ class TextGenerator:
         values = NaiveEngine(self.model).log_probabilities(whole, last=len(tokens))
         return [float(values[number, token]) for number, token in enumerate(tokens)]
 
+    def _joins(self, names: Collection[str]) -> Callable[[int, int], bool]:
+        """Return which prompts with tensors of these `names` may be in one group, given their two lengths.
+
+        Only the listed families are known to give the same texts in a batch. Other families may have tensors that hold
+        indices into others (Molmo 2's `image_token_pooling`), which `collate` would have to shift, and other ways to
+        pad. Their prompts of text pass together if they need no padding, those with pictures one at a time.
+        """
+        kind = self.model.config.model_type
+        if kind in families.FAMILIES:
+            return lambda longest, length: length >= longest * (1 - PADDING_SHARE)
+        if set(families.PER_TOKEN).issuperset(names):
+            return lambda longest, length: length == longest
+        if self._warns_of_family:
+            self._warns_of_family = False
+            log.warning("model %r: unknown family; each prompt with a picture passes alone, which is slower", kind)
+        return lambda longest, length: False
+
     def _groups(
-        self, places: Sequence[int], lengths: Sequence[int], samples: int, max_tokens: int
+        self,
+        places: Sequence[int],
+        lengths: Sequence[int],
+        samples: int,
+        max_tokens: int,
+        *,
+        joins: Callable[[int, int], bool],
     ) -> Iterator[list[int]]:
         """Yield groups of prompts of similar length, longest first, each as large as the budget allows.
 
@@ -147,8 +171,8 @@ class TextGenerator:
             need = rows * ((longest + max_tokens) * self._token_bytes + self._row_bytes)
             is_full = need > budget or (self.group_rows is not None and rows > self.group_rows)
             ends_early = self.max_positions is not None and longest + max_tokens > self.max_positions
-            shortest = longest if ends_early else longest * (1 - PADDING_SHARE)
-            if group and (is_full or lengths[place] < shortest):
+            fits = joins(longest, lengths[place]) and (lengths[place] == longest or not ends_early)
+            if group and (is_full or not fits):
                 yield group
                 group = []
             group.append(place)
@@ -226,7 +250,7 @@ class TextGenerator:
             if decode_graph.can_record(model, steps=steps):
                 recorded = GraphDecoder(model, state, samples=samples, steps=steps)
             else:
-                state = repeated(state, samples)
+                state = repeated(state, samples, rows=len(input_ids))
                 input_ids = input_ids.repeat_interleave(samples, dim=0)
             for step in range(steps):
                 numbers = [stream.random() for stream in streams]

@@ -123,7 +123,8 @@ class CompletionScorer:
             rows = self._rows(int(input_ids.shape[1]), max(map(len, completions)))
             for first in range(0, len(completions), rows):
                 group = completions[first : first + rows]
-                logprobs.extend(self._group(input_ids, logits, repeated(state, len(group), copied=True), group))
+                copy = repeated(state, len(group), rows=1, copied=True)
+                logprobs.extend(self._group(input_ids, logits, copy, group))
             return input_ids
 
         run_custom(self.model, inputs, measure, pad_id=self.pad_id, steps=max(map(len, completions)))

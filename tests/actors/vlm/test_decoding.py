@@ -14,9 +14,10 @@ class Cache:
 
     def __init__(self, rows: list[int]) -> None:
         self.rows = rows
+        self.layers = [self]
 
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        self.rows = [row for row in self.rows for _ in range(repeats)]
+    def reorder_cache(self, rows: torch.Tensor) -> None:
+        self.rows = [self.rows[row] for row in rows.tolist()]
 
 
 def state(cache: Cache) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def state(cache: Cache) -> dict[str, Any]:
 
 def test_rows_are_repeated_in_succession() -> None:
     cache = Cache([0, 1])
-    more = repeated(state(cache), 2)
+    more = repeated(state(cache), 2, rows=2)
     assert more["past_key_values"] is cache
     assert cache.rows == [0, 0, 1, 1]
     assert more["attention_mask"].tolist() == [[1, 1], [1, 1], [0, 1], [0, 1]]
@@ -38,7 +39,7 @@ def test_rows_are_repeated_in_succession() -> None:
         [[0, 1], [0, 1], [5, 6], [5, 6]], [[0, 1], [0, 1], [7, 8], [7, 8]]
     ]  # fmt: skip
     assert more["use_cache"] is True
-    flat = repeated({"past_key_values": Cache([0]), "position_ids": torch.tensor([[3, 4]])}, 2)
+    flat = repeated({"past_key_values": Cache([0]), "position_ids": torch.tensor([[3, 4]])}, 2, rows=1)
     assert flat["position_ids"].tolist() == [[3, 4], [3, 4]]
 
 
@@ -46,7 +47,7 @@ def test_rows_are_repeated_in_succession() -> None:
 def test_a_copied_cache_can_be_repeated_again(repeats: int) -> None:
     cache = Cache([0, 1])
     for _ in range(2):
-        more = repeated(state(cache), repeats, copied=True)
+        more = repeated(state(cache), repeats, rows=2, copied=True)
         assert more["past_key_values"].rows == [row for row in (0, 1) for _ in range(repeats)]
         assert more["past_key_values"] is not cache
     assert cache.rows == [0, 1]

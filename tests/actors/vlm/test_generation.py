@@ -294,13 +294,17 @@ def test_groups_keep_to_the_budget_and_to_like_lengths(vlm: tuple[Any, Any], mon
     row = (100 + 20) * engine._token_bytes + engine._row_bytes
     engine._budget = 6 * row
     lengths = [100, 100, 100, 90, 10]
-    assert list(engine._groups(range(5), lengths, 2, 20)) == [[0, 1, 2], [3, 4]]
+
+    def groups(prompts: int) -> list[list[int]]:
+        return list(engine._groups(range(prompts), lengths, 2, 20, joins=engine._joins({"input_ids"})))
+
+    assert groups(5) == [[0, 1, 2], [3, 4]]
     monkeypatch.setattr(generation, "PADDING_SHARE", 0.2)
-    assert list(engine._groups(range(5), lengths, 2, 20)) == [[0, 1, 2], [3], [4]]
+    assert groups(5) == [[0, 1, 2], [3], [4]]
     engine._budget = 1
-    assert list(engine._groups(range(2), lengths, 2, 20)) == [[0], [1]]
+    assert groups(2) == [[0], [1]]
     engine._budget, engine.group_rows = 100 * row, 4
-    assert list(engine._groups(range(4), lengths, 2, 20)) == [[0, 1], [2, 3]]
+    assert groups(4) == [[0, 1], [2, 3]]
 
 
 def test_draws_follow_the_likelihoods() -> None:
