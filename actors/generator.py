@@ -10,7 +10,7 @@ from actors import schemas
 from actors.conditions import ConditionSettings
 from actors.ids import content_id
 from actors.rows import ResponseRow, ended, failed
-from actors.status import Status
+from actors.status import EMPTY_ANSWER, Status, is_blank
 from actors.vlm.encoding import ChatEncoder, from_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, TextGenerator
@@ -47,6 +47,7 @@ class Generator:
         model: which model to load.
         prompt: name of the instruction, for the column `prompt`.
         prompt_hash: hash of the instruction and the sampling settings, part of a response's id.
+        start: the beginning of the model's turn.
         threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
@@ -63,6 +64,7 @@ class Generator:
         model: ModelSettings,
         prompt: str,
         prompt_hash: str,
+        start: str = "",
         threads: int | None = None,
     ) -> None:
         self.samples, self.seed, self.sampling = settings.samples, settings.seed, settings.sampling
@@ -70,6 +72,7 @@ class Generator:
         load = load_in_vllm if settings.engine == "vllm" else load_in_transformers
         self.engine, self.chat, self.facts = load(settings, model, threads)
         self.prompt, self.prompt_hash, self.condition = prompt, prompt_hash, settings.condition
+        self.start = start
         self._items = 0
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -135,10 +138,11 @@ class Generator:
 
     def _response(self, sample: Generated, item: Mapping[str, Any]) -> ResponseRow:
         """Return the columns of a sample: its text, and its status refused, truncated, unparsed or ok."""
-        text = self.chat.decode(sample.tokens)
+        thought, text = self.chat.written(sample.tokens, start=self.start)
         refusal = self.rules.find(text, finish_reason=sample.finish_reason)
         row: ResponseRow = {
             "text": text,
+            "thought": thought or None,
             "finish_reason": sample.finish_reason,
             "refusal_kind": refusal.kind if refusal else None,
             "truncated": item["truncated"],
@@ -147,12 +151,13 @@ class Generator:
         if refusal and not refusal.answered:
             reason = ScoringError(refusal.kind, "the text is a refusal without an answer")
             return {**row, **failed(ResponseRow, Status.REFUSED, reason)}
-        if sample.finish_reason == "length":
+        is_cut = sample.finish_reason == "length"
+        if is_blank(text) and not (thought and is_cut):
+            reason = ScoringError(EMPTY_ANSWER, "the model generated no text, or only blanks")
+            return {**row, **failed(ResponseRow, Status.UNPARSED, reason)}
+        if is_cut:
             reason = ScoringError("answer_cut", f"the text reached the limit of {len(sample.tokens)} tokens")
             return {**row, **failed(ResponseRow, Status.TRUNCATED, reason)}
-        if not text:
-            reason = ScoringError("empty_answer", "the model generated no text")
-            return {**row, **failed(ResponseRow, Status.UNPARSED, reason)}
         return row
 
 

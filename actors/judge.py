@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from actors.rows import RatingRow
 from actors.rubric_rater import PreparedItem, RubricRater
@@ -109,7 +109,8 @@ class Judge(RubricRater):
             self._tally["rescored/changed answers"] += _likeliest(first) != _likeliest(second)
             self._tally[f"rescored difference/{_rounded_up(max(abs(a - b) for a, b in pairs))}"] += 1
 
-    def _count(self, results: Iterable[Scores | ScoringError]) -> None:
+    def _count(self, results: Collection[Scores | ScoringError]) -> None:
+        self._count_mass(results)
         scores = [result for result in results if isinstance(result, Scores)]
         self._tally["tokens/of whole prompts"] += sum(result.prompt_tokens for result in scores)
         self._tally["tokens/passed"] += round(sum(result.passed_tokens for result in scores))

@@ -58,7 +58,8 @@ class LoglikRater:
         threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
-        ValueError: the model cannot be loaded, or its tokenizer merges the end of the prompt's start with a label.
+        ValueError: the model cannot be loaded or would answer inside a thought, or its tokenizer merges the end of the
+            prompt's start with a label.
     """
 
     INPUTS = schemas.PREPARED_PROMPTS
@@ -87,6 +88,7 @@ class LoglikRater:
             offload=model.offload,
         )
         self.chat = ChatEncoder(processor)
+        self.chat.refuse_thought(self.instruction.begin())
         self.scorer = CompletionScorer(loaded, pad_id=pad_token(self.chat, loaded))
         self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
         self._items = 0

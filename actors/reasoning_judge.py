@@ -14,6 +14,7 @@ from itertools import islice
 from actors.generator import sample_seed, text_ends, text_generator
 from actors.rows import RatingRow, failed
 from actors.rubric_rater import PreparedItem, RubricRater
+from actors.rubrics import thoughts
 from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder
@@ -117,6 +118,7 @@ class ReasoningJudge(RubricRater):
         requests: Sequence[_Request],
         results: Mapping[int, Scores | ScoringError],
     ) -> list[RatingRow]:
+        self._count_mass(results.values())
         indices = {(number, sample): index for index, (number, sample, _) in enumerate(requests)}
         rows: list[RatingRow] = []
         for number, ((target, question), texts) in enumerate(zip(item.pairs, reasonings, strict=True)):
@@ -124,6 +126,10 @@ class ReasoningJudge(RubricRater):
                 key = self._key(item.item_id, target, question, sample=sample)
                 if isinstance(texts, ScoringError):
                     rows.append({**key, **failed(RatingRow, Status.ERROR, texts)})
+                    continue
+                if thoughts.unclosed(texts[sample]):  # cut before the answer, which would be scored inside the thought
+                    reason = ScoringError("answer_cut", "the reasoning ended inside a thought; raise max_tokens")
+                    rows.append({**key, **failed(RatingRow, Status.TRUNCATED, reason), "comment": texts[sample]})
                     continue
                 answer = answered(question, results[indices[number, sample]], item.truncated)
                 rows.append({**key, **answer, "comment": texts[sample]})

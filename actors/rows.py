@@ -44,6 +44,7 @@ class ResponseRow(Ended, total=False):
     sample: int
     seed: int
     text: str
+    thought: str | None
     finish_reason: str
     refusal_kind: str | None
     truncated: list[str] | None

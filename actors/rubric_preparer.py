@@ -58,7 +58,8 @@ class RubricPreparer:
         keeps_pictures: whether the inputs have the pictures themselves, for vLLM.
 
     Raises:
-        ValueError: the model has no processor or no chat template, or its tokens do not distinguish the answers.
+        ValueError: the model has no processor or no chat template, would answer inside a thought, or its tokens do not
+            distinguish the answers.
     """
 
     INPUTS = schemas.ITEMS  # also the rubric's context fields (strings), and optionally `targets`
@@ -92,6 +93,7 @@ class RubricPreparer:
             config=config,
             keeps_pictures=keeps_pictures,
         )
+        self.chat.refuse_thought("" if instruction else self.rubric.answer_start)
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
         self.context_limit = settings.max_context_tokens
         self.token_budget = context.token_budget(positions, answer_tokens)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
 from actors.vlm.rater_settings import RubricSettings
 from actors.vlm.ratings import rating_key, rating_table
+from actors.vlm.requests import Scores
 from actors.vlm.settings import ModelSettings
 from actors.vlm.vllm_prompts import EnginePrompt, prompts_of
 
@@ -52,6 +53,9 @@ class PreparedItem:
     def engine_prompts(self) -> list[EnginePrompt]:
         """Return each prompt for vLLM; `inputs` has the pictures themselves."""
         return list(map(prompts_of(self.inputs, shared=self.shared), self.suffixes))
+
+
+IMPROBABLE = 0.99  # probability outside the allowed answers
 
 
 class RubricRater:
@@ -186,6 +190,12 @@ class RubricRater:
             EngineError: the device failed.
         """
         raise NotImplementedError
+
+    def _count_mass(self, results: Iterable[Scores | ScoringError]) -> None:
+        """Count the answers, and those that the model would hardly write: nearly all the probability is elsewhere."""
+        masses = [result.outside_mass for result in results if isinstance(result, Scores)]
+        self._tally["answers/scored"] += len(masses)
+        self._tally["answers/improbable"] += sum(mass > IMPROBABLE for mass in masses)
 
     def _unanswered(self, item_id: str, pairs: Sequence[tuple[str, Question]], ended: RatingRow) -> list[RatingRow]:
         return [

@@ -37,6 +37,7 @@ RESPONSES = pa.schema({
     "sample": I32,
     "seed": I64,
     "text": STR,
+    "thought": STR,
     "finish_reason": STR,
     "refusal_kind": STR,
     "truncated": STRS,

@@ -88,7 +88,8 @@ class SpanMarker:
         threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
-        ValueError: the model cannot be loaded, or the prompts show a picture and the model does not accept any.
+        ValueError: the model cannot be loaded, or the prompts show a picture and the model does not accept any; with
+            method=claims, the model would answer inside a thought.
     """
 
     INPUTS = schemas.DESCRIBED_ITEMS
@@ -115,6 +116,8 @@ class SpanMarker:
                 f"model.checkpoint={model.checkpoint}: does not accept pictures, and the prompts of "
                 f"method={settings.method} show one; use a vision-language model"
             )
+        if settings.method == "claims":
+            self.model.chat.refuse_thought()
         self.marking = settings.marking
         self._tally: Counter[str] = Counter()
         self._read = PictureReader()
@@ -265,7 +268,7 @@ class LoadedModel:
                 message = f"the answer reached the limit of {len(samples[0].tokens)} tokens"
                 results[number] = ScoringError("answer_cut", message)
             else:
-                results[number] = self.chat.decode(samples[0].tokens)
+                results[number] = self.chat.written(samples[0].tokens).answer
         return results
 
     def score(self, requests: Sequence[Request]) -> list[tuple[float, ...] | ScoringError]:

@@ -1,5 +1,6 @@
 """The status of a row. A row that is not `ok` has no score; it is counted, never averaged."""
 
+import unicodedata
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -32,7 +33,16 @@ INPUT_KINDS = frozenset(
 )
 NETWORK_KINDS = frozenset("busy connection dns host_timeouts incomplete_body server timeout tls".split())
 
+EMPTY_ANSWER = "empty_answer"  # kind of an unparsed row: its text is blank
+# Characters that show nothing, but are letters, marks or symbols in Unicode: fillers, a joiner, blank braille.
+_SHOW_NOTHING = {*"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0", *map(chr, range(0xFE00, 0xFE10))}
+
 STATUSES: tuple[str, ...] = tuple(s.value for s in Status)
+
+
+def is_blank(text: str | None) -> bool:
+    """Return whether a text shows nothing: white space, control characters and invisible ones of no width."""
+    return not text or all(unicodedata.category(c)[0] in "ZC" or c in _SHOW_NOTHING for c in text)
 
 
 class Reason(NamedTuple):

@@ -124,6 +124,7 @@ def _write(cfg: GenerateConfig, prompt: AskedPrompt, dependencies: dict[str, Any
         "settings": GeneratorSettings.part_of(cfg),
         "model": ModelSettings.part_of(cfg.model),
         "prompt": prompt.instruction.name,
+        "start": prompt.start,
         "prompt_hash": content_id(json.dumps(dependencies | cfg.model.pixels, sort_keys=True)),
         "threads": cfg.resources.judge.threads,
     }

@@ -26,6 +26,7 @@ from jobs.judging.items import ItemTables
 from jobs.judging.judging_summary import show_prompts
 from jobs.judging.model_run import model_plan, stream_items
 from jobs.judging.reference import read_reference, show_sweep
+from jobs.judging.settings import refuse_thought
 from jobs.judging.several_models import ModelsConfig, run_each
 from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.models.plan import plan_lines
@@ -130,6 +131,7 @@ def _checked(cfg: LoglikConfig) -> tuple[AskedPrompt, list[str]]:
         prompt_trial.check(cfg)
         prompt = prompt_for_labels(cfg.prompt)
         prompt.check_model(cfg)
+        refuse_thought(cfg, start=prompt.start)
     except ValueError as error:
         raise InputError(f"loglik: {error}") from error
     return prompt, targets

@@ -28,7 +28,7 @@ from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, Reader, open_sources
 from jobs.judging.judging_summary import show_marks
 from jobs.judging.model_run import model_plan, stream_items
-from jobs.judging.settings import check_model
+from jobs.judging.settings import check_model, refuse_thought
 from jobs.judging.several_models import SeveralModelsConfig, run_each
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
@@ -136,6 +136,8 @@ def _check(cfg: MarkSpansConfig) -> None:
         SpanLabels.from_dict(cfg.span_labels)
         cfg.draw.check()
         check_model(cfg, shown_by=f"span_prompts {cfg.span_prompts['name']!r}" if cfg.shows_picture else "")
+        if cfg.method == "claims":  # whose answers are scored
+            refuse_thought(cfg)
     except ValueError as error:
         raise InputError(f"mark_spans: {error}") from error
 

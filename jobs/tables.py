@@ -195,6 +195,7 @@ _ALL = [
         "sample": "number of the sample, from 0",
         "seed": "seed of the sample",
         "text": "the answer",
+        "thought": "what the model wrote as its thought before the answer, null if nothing",
         "finish_reason": "stop, length or filter",
         "refusal_kind": "full, hedge, blocked or drop_event; null if none",
         "truncated": "context fields that were cut so that the prompt fits, null if none",

@@ -1157,6 +1157,7 @@ COLUMNS = {
         sample: int32
         seed: int64
         text: string
+        thought: string
         finish_reason: string
         refusal_kind: string
         truncated: list<item: string>

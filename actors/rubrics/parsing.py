@@ -4,7 +4,7 @@ Accepted: the object alone, in a code fence, or with text around it; an answer b
 on an ordinal scale, its number; and a dictionary of one entry whose key and value name the same answer, such as
 {"5": "Strongly agree"} (Century, appendix S: 6 % of one labeller's answers). Everything else has a separate status
 and no value: objects that differ, a duplicate key, a boolean, a dictionary that contradicts itself, a number outside
-the scale.
+the scale. What a model wrote as its thought is not read (`actors.rubrics.thoughts`).
 """
 
 import json
@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from actors.rubrics import thoughts
 from actors.rubrics.rubric_questions import Answer, Question
-from actors.status import Status
+from actors.status import EMPTY_ANSWER, Status, is_blank
 
 MAX_OBJECTS = 200  # positions to look for an object, which bounds the time for a text full of braces
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
@@ -44,8 +45,12 @@ def parse_answers(text: str | None, questions: Sequence[Question]) -> dict[str, 
         status ok with one of the question's answers; `out_of_range` for a number outside an ordinal scale; `unparsed`
         for anything else.
     """
+    if is_blank(text):
+        empty = _unparsed(EMPTY_ANSWER, "the text is blank")
+        return dict.fromkeys((question.name for question in questions), empty)
     names = {question.name for question in questions}
-    candidates = [candidate for candidate in _objects(text or "") if names & set(candidate)]
+    answer = thoughts.split(text or "").answer
+    candidates = [candidate for candidate in _objects(answer) if names & set(candidate)]
     if not candidates:
         missing = _unparsed("no_object", "the text contains no JSON object with the name of a question")
         return dict.fromkeys((question.name for question in questions), missing)

@@ -3,10 +3,12 @@
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jinja2
 
+from actors.rubrics import thoughts
 from actors.vlm import vllm_prompts
 from actors.vlm.families import picture_tokens
 from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
@@ -20,6 +22,11 @@ _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 # The forms in which templates accept the text of a system's turn: a list of pieces, a string, or not at all.
 _AS_PIECES, _AS_STRING, _IN_USERS_TURN = "pieces", "string", "user"
 _SYSTEM_FORMS = (_AS_PIECES, _AS_STRING)
+OPENS_THOUGHT = (
+    "opens a thought ({mark}) that its prompts do not close, so that answers would be scored inside it; use a model "
+    "without thoughts, a template that closes it, or remine generate, whose texts come after the thought"
+)
+_QUESTION = "Is it?"
 _PROBE = 'Grade it,\nor "both".'  # differs if a template prints a list instead of its texts
 
 
@@ -69,6 +76,25 @@ class ChatFormat:
     def as_data(self, text: str) -> str:
         """Return `text` with a space inside each special token of the model (the end of a turn, a picture)."""
         return self.special.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
+
+    def opened_thought(self, start: str = "") -> str:
+        """Return the mark with which a prompt opens a thought that it does not close; empty if it opens none.
+
+        Args:
+            start: the beginning of the model's turn.
+        """
+        return thoughts.unclosed(self._opening + start)
+
+    @cached_property
+    def _opening(self) -> str:
+        """The text between a user's turn and what the model writes."""
+        prompt = self.render([{"role": "user", "content": [{"type": "text", "text": _QUESTION}]}])
+        return prompt.rpartition(_QUESTION)[2]
+
+    def refuse_thought(self, start: str = "") -> None:
+        """Raise ValueError if the model would answer inside a thought; see `opened_thought`."""
+        if mark := self.opened_thought(start):
+            raise ValueError(f"the model's chat template {OPENS_THOUGHT.format(mark=mark)}")
 
     def token_starts(self, text: str) -> list[int]:
         """Return, for each token of `text` on its own, the index of its first character."""

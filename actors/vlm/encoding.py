@@ -5,14 +5,17 @@ prompt's inputs on as one compressed safetensors buffer.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from actors import hub
 from actors.errors import ModelError, first_line
 from actors.local_models import is_local, is_ready
 from actors.model_files import is_s3, resolve
-from actors.rubrics import pieces
+from actors.rubrics import pieces, thoughts
 from actors.rubrics.pieces import Piece
+from actors.rubrics.thoughts import Written
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.families import PER_TOKEN
 from actors.vlm.loading import TextProcessor, completed
@@ -72,9 +75,29 @@ class ChatEncoder(ChatFormat):
         return whole[len(before) :]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of generated tokens, without special tokens and outer white space."""
-        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return text.strip()
+        """Return the text of generated tokens, without outer white space and special tokens.
+
+        Those that mark thoughts are kept (`actors.rubrics.thoughts`).
+        """
+        options = {"clean_up_tokenization_spaces": False}
+        parts = (
+            self.tokenizer.decode(list(part), skip_special_tokens=not is_mark, **options)
+            for is_mark, part in groupby(ids, key=self._thought_marks.__contains__)
+        )
+        return "".join(parts).strip()
+
+    def written(self, ids: Sequence[int], *, start: str = "") -> Written:
+        """Return the thought and the answer in generated tokens.
+
+        Args:
+            start: the beginning of the model's turn.
+        """
+        return thoughts.split(self.decode(ids), opened=bool(self.opened_thought(start)))
+
+    @cached_property
+    def _thought_marks(self) -> frozenset[int]:
+        special = {str(token): number for number, token in self.tokenizer.added_tokens_decoder.items() if token.special}
+        return frozenset(special[token] for token in thoughts.marks(special))
 
 
 def load_processor(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:

@@ -1,12 +1,15 @@
 """Checks before a run, without loading weights, that a model exists and generates text."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from actors import hub, model_files
-from actors.local_models import is_local, resolve
+from actors.errors import first_line
+from actors.local_models import is_local, is_ready, resolve
+from actors.rubrics import thoughts
 from actors.vlm.families import FAMILIES
 
 CONFIG = "config.json"
@@ -17,6 +20,7 @@ TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are a ch
 # Each tokenizer has one of the first files, and each picture processor one of the second.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
+log = logging.getLogger(__name__)
 
 
 def check_vlm(model: str, *, revision: str | None = None) -> bool:
@@ -45,6 +49,71 @@ def model_type(model: str, *, revision: str | None = None) -> str:
     """
     files = _files(model, revision)
     return str(_config(model, files)["model_type"])
+
+
+def opened_thought(model: str, *, revision: str | None = None, start: str = "", local_only: bool = False) -> str:
+    """Return the mark with which prompts open a thought that they do not close; empty if they open none.
+
+    A template that cannot be rendered without its tokenizer counts as one that opens none: workers look again
+    (`actors.vlm.chat_format.ChatFormat.refuse_thought`).
+
+    Args:
+        model: as for `check_vlm`.
+        start: the beginning of the model's turn.
+        local_only: whether to read only a folder or the hub's cache, and to build nothing.
+
+    Raises:
+        ValueError: the model cannot be reached.
+    """
+    if local_only and not _is_here(model, revision):
+        return ""
+    template = _template(_files(model, revision, local_only=local_only))
+    if not thoughts.MARKS.search(template):  # without rendering, which imports transformers
+        return ""
+    question = "Is it?"
+    return thoughts.unclosed(_rendered(template, question).rpartition(question)[2] + start)
+
+
+def _is_here(model: str, revision: str | None) -> bool:
+    """Return whether the small files of `model` are on this machine."""
+    if is_local(model):
+        return is_ready(model)
+    try:
+        return not model_files.is_s3(model) and hub.is_cached(model, CONFIG, revision)
+    except ValueError:  # not the name of a repository, such as the path of a folder that does not exist
+        return False
+
+
+def _template(files: "_ModelFiles") -> str:
+    """Return a model's chat template; empty if it has none."""
+    template: Any = files.read(TEMPLATES[0])
+    for name in () if template else (TEMPLATES[1], *reversed(TEMPLATE_KEYS_IN)):
+        try:
+            template = json.loads(files.read(name) or "{}").get("chat_template")
+        except (ValueError, AttributeError):
+            continue
+        if template:
+            break
+    if isinstance(template, list):  # several by name
+        template = next((entry.get("template") for entry in template if entry.get("name") == "default"), None)
+    return template if isinstance(template, str) else ""
+
+
+def _rendered(template: str, question: str) -> str:
+    """Return a user's turn and the opening of the model's; empty if the template cannot be rendered."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    tokens = {"bos_token": "", "eos_token": "", "unk_token": "", "pad_token": ""}
+    for content in ([{"type": "text", "text": question}], question):
+        messages = [[{"role": "user", "content": content}]]
+        try:
+            (text,), _ = render_jinja_template(messages, chat_template=template, add_generation_prompt=True, **tokens)
+        except Exception as error:  # templates are code of others
+            log.debug("a chat template was not rendered (%s)", first_line(error))
+            continue
+        if question in text:
+            return str(text)
+    return ""
 
 
 class HeadCounts(NamedTuple):
@@ -134,10 +203,12 @@ class _S3Folder:
 class _HubRepository:
     place = "on the hub or in its cache"
 
-    def __init__(self, name: str, revision: str | None) -> None:
-        self._name, self._revision = name, revision
+    def __init__(self, name: str, revision: str | None, *, local_only: bool) -> None:
+        self._name, self._revision, self._local_only = name, revision, local_only
 
     def read(self, name: str) -> str | None:
+        if self._local_only and not hub.is_cached(self._name, name, self._revision):
+            return None
         try:
             return hub.read(self._name, name, revision=self._revision)
         except ValueError:
@@ -156,14 +227,14 @@ class _HubRepository:
         return False  # published models rarely lack them, and each check is a request
 
 
-def _files(model: str, revision: str | None) -> _ModelFiles:
+def _files(model: str, revision: str | None, *, local_only: bool = False) -> _ModelFiles:
     if is_local(model) or Path(model).is_dir():
         return _Folder(Path(resolve(model)))
     if model_files.is_s3(model):
         return _S3Folder(model)
     if model.startswith(("/", ".", "~")):
         raise ValueError(f"{model}: no such folder")
-    return _HubRepository(model, revision)
+    return _HubRepository(model, revision, local_only=local_only)
 
 
 def _config(model: str, files: _ModelFiles) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.ids import content_id
-from actors.items import RESPONSE_STATUS
+from actors.items import JUDGED, RESPONSE_STATUS
+from actors.status import Status, is_blank
 
 GENERATED = "generated"  # role of a response's text
 KIND = "response"
@@ -52,19 +53,23 @@ def response_item(
         labels: attributes that come from ratings.
         role: role of the response's text.
 
-    The response's attributes take precedence over the item's, and its labels over both. No attribute is named `role`,
-    since context fields would show it instead of the text.
+    A response that should have a text, but is blank, gets the status `unparsed`. Its attributes take precedence over
+    the item's, and its labels over both. No attribute is named `role`, since context fields would show it instead of
+    the text.
     """
     response_id = response["response_id"]
     texts = [{**text, "text_id": content_id("items", unit, text["text_id"])} for text in asked.texts]
-    if response["text"]:
+    status = Status(response["status"])
+    if is_blank(response["text"]):
+        status = Status.UNPARSED if status in JUDGED else status
+    else:
         text_id = content_id("items", response_id)
         texts.append({"text_id": text_id, "role": role, "source": response_id, "text": response["text"]})
     image_ids = list(asked.item.get("image_ids") or ())
     attributes = dict(asked.item.get("attributes") or ())
     attributes |= {"picture": " ".join(image_ids)} if image_ids else {}
     attributes |= {name: str(value) for name in OF_RESPONSE if (value := response[name]) not in (None, "")}
-    attributes |= {RESPONSE_STATUS: response["status"], **labels}
+    attributes |= {RESPONSE_STATUS: status.value, **labels}
     item = {
         "item_id": response_id,
         "kind": KIND,

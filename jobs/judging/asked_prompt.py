@@ -35,6 +35,12 @@ class AskedPrompt:
         """Return the part of a run's identity that describes the instruction."""
         return {"name": self.instruction.name, "hash": instructions.identity(self.instruction)}
 
+    @property
+    def start(self) -> str:
+        """Return the beginning of the model's turn, which is the same for all items."""
+        words = {QUESTIONS_WORD: list(self.questions)}
+        return self.instruction.begin(**{name: words[name] for name in self.instruction.words & words.keys()})
+
     def check_model(self, cfg: UsesModel) -> None:
         """Check that the model exists and accepts what the prompt shows (`jobs.judging.settings.check_model`)."""
         check_model(cfg, shown_by=f"prompt {self.instruction.name!r}" if self.instruction.shows_picture else "")

@@ -34,6 +34,7 @@ def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
         factor = whole / tokens["passed"]
         say(f"  prompts have {whole:,} tokens, {tokens['passed']:,} were computed ({factor:.1f} times fewer)")
     show_prompts(tallies)
+    show_improbable(tallies)
     milliseconds = tallies.get("milliseconds", {})
     if milliseconds.get("all"):
         share = milliseconds.get("device", 0) / milliseconds["all"]
@@ -44,6 +45,18 @@ def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
         say(
             f"  rescored {quantity(rescored['rows'], 'row')} individually: {rescored.get('changed answers', 0):,} "
             f"answers changed, largest difference of a probability {largest:.1e}{failed}"
+        )
+
+
+def show_improbable(tallies: Mapping[str, Mapping[str, int]]) -> None:
+    """Warn if most answers are ones that the model would hardly write; the manifest has the counts as well."""
+    answers = tallies.get("answers", {})
+    if (improbable := answers.get("improbable", 0)) > answers.get("scored", 0) / 2:
+        say(
+            f"  warning: in {improbable:,} of {answers['scored']:,} rows, the answers have less than 1 % of the "
+            "probability (outside_mass above 0.99): the model would write something else, such as a thought; look at "
+            "its prompts with plan=true show_prompts=1",
+            err=True,
         )
 
 

@@ -13,7 +13,7 @@ from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.methods import MethodConfig
 from jobs.judging.model_run import model_plan
 from jobs.judging.own_questions import OwnQuestionsReader
-from jobs.judging.settings import OwnQuestionsConfig, check_model
+from jobs.judging.settings import OwnQuestionsConfig, check_model, refuse_thought
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
@@ -80,6 +80,7 @@ def check(cfg: MethodConfig) -> CheckedKeys:
             default_targets(rubric, targets)
         own_questions.check(cfg, rubric)
         sees_pictures = check_model(cfg)
+        refuse_thought(cfg, start=rubric.answer_start if cfg.method == "closed" else "")
         _check_family(cfg)
         return CheckedKeys(rubric, targets, sees_pictures)
     except InputError:

@@ -52,6 +52,25 @@ class UsesModel(Protocol):
         """Whether the job stops after it has printed its plan."""
 
 
+def refuse_thought(cfg: UsesModel, *, start: str = "") -> None:
+    """Check that the model answers after its thoughts rather than inside one; reads its chat template.
+
+    With plan=true the template is read only if it is on this machine.
+
+    Args:
+        start: the beginning of the model's turn, which may close the thought.
+
+    Raises:
+        ValueError: the template opens a thought, inside which the answers would be scored.
+    """
+    from actors.vlm.chat_format import OPENS_THOUGHT
+    from actors.vlm.model_checks import opened_thought
+
+    name = cfg.model.checkpoint
+    if mark := opened_thought(name, revision=cfg.model.revision, start=start, local_only=cfg.only_plans):
+        raise ValueError(f"model.checkpoint={name}: its chat template {OPENS_THOUGHT.format(mark=mark)}")
+
+
 def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
     """Check that the model exists and can be loaded; reads a few small files and no weights.
 

@@ -138,7 +138,7 @@ class QuestionWriter:
             if isinstance(result, ScoringError):
                 answers.append(result)
                 continue
-            text = self.chat.decode(result[0].tokens)
+            text = self.chat.written(result[0].tokens).answer
             is_cut = result[0].finish_reason == "length"
             answers.append(text.rpartition("\n")[0] if is_cut else text)
         return answers

@@ -140,7 +140,33 @@ def test_the_status_of_a_text(generator: Generator, monkeypatch: pytest.MonkeyPa
     assert row(1, **cut) == ("ok", None, None, texts[1])
     assert row(2, **cut) == ("refused", "full", "full", texts[2])
     assert row(3) == ("unparsed", "empty_answer", None, "")
+    for number, blank in enumerate(("\n", " \u200b\ufeff", "\u2060", "\u2800\u3164", "\x00"), 10):
+        texts[number] = blank
+        assert row(number)[:2] == row(number, "length")[:2] == ("unparsed", "empty_answer"), repr(blank)
     assert row(4) == ("ok", None, "drop_event", texts[4])
+
+
+def test_a_thought_is_kept_apart_from_the_text(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ""
+    monkeypatch.setattr(generator.chat, "decode", lambda tokens: text)
+
+    def columns(reason: str = "stop") -> tuple[Any, ...]:
+        row = generator._response(Generated([1], reason), {"status": "ok", "truncated": None})
+        return row["status"], row.get("error_kind"), row["refusal_kind"], row["text"], row["thought"]
+
+    text = "<think>I cannot see it?</think>\n\nA square."
+    assert columns() == ("ok", None, None, "A square.", "I cannot see it?")
+    text = "<think>Hm.</think>I cannot do it."
+    assert columns()[:4] == ("refused", "full", "full", "I cannot do it.")
+    text = "<think>Hm."
+    assert columns() == ("unparsed", "empty_answer", None, "", "Hm.")
+    assert columns("length") == ("truncated", "answer_cut", None, "", "Hm.")
+    text, generator.start = "Hm.</think>A square.", "<think>\n"
+    assert columns() == ("ok", None, None, "A square.", "Hm.")
+    text = "Hm. A square."
+    assert columns("length") == ("truncated", "answer_cut", None, "", "Hm. A square.")
+    generator.start = ""
+    assert columns() == ("ok", None, None, "Hm. A square.", None)
 
 
 def test_an_id_does_not_depend_on_the_outcome(preparer: PromptPreparer, generator: Generator) -> None:

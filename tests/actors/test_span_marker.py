@@ -17,6 +17,7 @@ from actors.marking.model import Description, Kind, Mark, Marks, Request, failed
 from actors.marking.prompts import MarkingStep
 from actors.picture_reader import PictureReader
 from actors.rows import SpanRow
+from actors.rubrics.thoughts import Written
 from actors.span_marker import LoadedModel, MarkingSettings, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
@@ -177,7 +178,7 @@ def test_answers_that_a_model_writes() -> None:
     model.chat = SimpleNamespace(
         encode=encode,
         as_data=lambda text: text.replace("<end>", "< end>"),
-        decode=lambda tokens: f"tokens {tokens}",
+        written=lambda tokens: Written("a thought", f"tokens {tokens}"),
         picture_tokens=lambda inputs: 10 * len(inputs["pictures"]),
     )
     plain = MarkingStep("mistakes", ("ask",), {"ask": "{{ text }}?"}, system="S")

@@ -301,7 +301,7 @@ def test_values_that_are_not_allowed_are_refused(
         (["targets=[a]", "records=x"], "x: no table here"),
         (["targets=[a]", "images=null"], "name its table with images="),
         (["targets=[a]", "models=[local-tiny,no-such]"], "models=no-such: no such option"),
-        (["targets=[a]", "models=[local-tiny,local-tiny]"], "duplicate local-tiny"),
+        (["targets=[a]", "models=[local-text-tiny]"], "model=local-tiny: not allowed with models="),
         (["targets=[a]", "method=guessed"], "method=guessed: "),
         (["targets=[a]", "samples=3"], "samples=3: method=closed has no such key"),
         (["targets=[a]", "method=reasoned", "engine=naive"], "engine=naive: "),

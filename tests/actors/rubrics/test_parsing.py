@@ -85,8 +85,9 @@ def test_not_accepted() -> None:
 
 def test_no_answer_to_be_found() -> None:
     cases: list[tuple[str | None, str]] = [
-        ("", "no_object"),
-        (None, "no_object"),
+        ("", "empty_answer"),
+        (None, "empty_answer"),
+        (" \n\u200b", "empty_answer"),
         ("I would say 5.", "no_object"),
         ('{"beginner_friendly": 5', "no_object"),
         ("{'beginner_friendly': 5}", "no_object"),

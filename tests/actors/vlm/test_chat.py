@@ -310,8 +310,12 @@ def test_what_is_encoded_and_decoded() -> None:
     turn = [2, "or", 1]
     asked = (turn, 2), {"start": "It", "system": "You compare."}
     assert chat.encode(turn, ["P1", "P2"], start="It", system="You compare.") == (asked, ["P2", "P1"])
-    chat.tokenizer = SimpleNamespace(decode=lambda ids, **options: f" {ids} {options}\n")
-    assert chat.decode((5, 6)) == "[5, 6] {'skip_special_tokens': True, 'clean_up_tokenization_spaces': False}"
+    added = {7: Added("[THINK]", special=True), 8: Added("<end>", special=True)}
+    chat.tokenizer = SimpleNamespace(decode=lambda ids, **options: f" {ids} {options}\n", added_tokens_decoder=added)
+    skipped = "{'skip_special_tokens': True, 'clean_up_tokenization_spaces': False}"
+    assert chat.decode((5, 6)) == f"[5, 6] {skipped}"
+    kept = skipped.replace("True", "False")
+    assert chat.decode((8, 7, 5)) == f"[8] {skipped}\n [7] {kept}\n [5] {skipped}", "a mark of a thought is kept"
 
 
 def test_tokens_after_the_start_of_a_turn() -> None:

@@ -55,10 +55,12 @@ def test_the_condition_and_the_end_of_a_response_are_attributes() -> None:
 
 
 def test_an_empty_text_counts_as_none() -> None:
-    for text in ("", None):
+    for text in ("", None, "\n", " \u200b"):
         item, texts = response_item(response(text=text, status="truncated"), ASKED, unit="u", labels={})
         assert [one["role"] for one in texts] == ["prompt"]
-        assert (len(item["text_ids"]), dict(item["attributes"])["response_status"]) == (1, "truncated")
+        assert (len(item["text_ids"]), dict(item["attributes"])["response_status"]) == (1, "unparsed")
+    item, _ = response_item(response(text=None, status="refused"), ASKED, unit="u", labels={})
+    assert dict(item["attributes"])["response_status"] == "refused"
 
 
 def test_a_text_of_another_role_is_not_judged_as_a_response() -> None:

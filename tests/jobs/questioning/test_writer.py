@@ -11,6 +11,7 @@ import yaml
 
 from actors.generator import sample_seed
 from actors.rubrics.scene_graphs import STEPS, SceneGraphInstructions
+from actors.rubrics.thoughts import Written
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated
 from actors.vlm.settings import ModelSettings, SamplingSettings
@@ -40,8 +41,8 @@ class LetterChat:
         assert pictures == []
         return turn[0], system
 
-    def decode(self, tokens: list[int]) -> str:
-        return "".join(map(chr, tokens))
+    def written(self, tokens: list[int]) -> Written:
+        return Written("a thought", "".join(map(chr, tokens)))
 
 
 class ScriptedEngine:
