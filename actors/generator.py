@@ -101,7 +101,8 @@ class Generator:
         for item in items:
             result = next(results) if item["inputs"] is not None else None
             for sample, seed in enumerate(seeds[item["item_id"]]):
-                key = {**self._key(item["item_id"], sample, seed), "empty_context": item["empty_context"]}
+                key = self._key(item["item_id"], sample, seed)
+                key["empty_context"] = item["empty_context"]
                 if result is None:
                     rows.append({**key, **ended(ResponseRow, item)})
                 elif isinstance(result, ScoringError):

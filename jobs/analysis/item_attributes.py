@@ -26,6 +26,7 @@ class Items:
         named: names of all attributes, including those that are not in `columns`.
         gold: hash -> (targets with known answers, or none for all targets; right values, perhaps none), for items whose
             right values are known.
+        targets: all items' own targets; empty if an item has none.
     """
 
     hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -33,6 +34,7 @@ class Items:
     lengths: NDArray[np.float64] | None = None
     named: frozenset[str] = frozenset()
     gold: Mapping[int, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
+    targets: frozenset[str] = frozenset()
 
     def rows(self, items: Hashes) -> NDArray[np.int64]:
         """Return int64[items], the rows in `hashes`, -1 for unknown items."""
@@ -108,7 +110,9 @@ def read_items(items: Sequence[TableSource], responses: Sequence[TableSource], a
         for number, row in zip(hashes.tolist()[: len(rows)], rows, strict=True)
         if row["gold"] is not None
     }
-    return Items(hashes[order], coded, lengths if responses else None, frozenset(named), gold)
+    targets_of = [row["targets"] or frozenset() for row in rows]
+    targets = frozenset[str]().union(*targets_of) if all(targets_of) else frozenset[str]()
+    return Items(hashes[order], coded, lengths if responses else None, frozenset(named), gold, targets)
 
 
 @dataclass

@@ -122,7 +122,7 @@ def summarize_ratings(
     metric_settings.check_groups(settings, has_raters=bool(tables.raters))
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
     columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
-    rated = [RatedItems(source.uri) for source in tables.ratings]
+    rated = [RatedItems(source.uri, source.batches) for source in tables.ratings]
     for source, of_source in zip(tables.ratings, rated, strict=True):
         for rows in source.batches(columns):
             batch = rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"])))

@@ -350,10 +350,12 @@ def _with_people(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
     if len(np.unique(pairs.target)) < MIN_PAIRS:
         return
     images = Units(pairs.item[both])
-    within = _pearson_change(images.sums(rows))
+    of_each = images.sums(rows)
+    within = _pearson_change(of_each)
     is_defined = ~np.isnan(within)
     defined = within[is_defined]
-    share = len(defined) / len(within) if len(within) else None
+    asked = np.isin(pairs.item, pairs.item[rated]).sum()  # all pairs of the items that people rated
+    share = float(of_each[is_defined, 0].sum() / asked) if asked else None
     of_images = units.of(np.unique(images.place, return_index=True)[1]).of(is_defined)
     means = np.stack([defined, np.ones_like(defined)], axis=1)
     reason = f"no image has {MIN_PAIRS} targets and variance of all scores under both conditions"

@@ -95,6 +95,7 @@ def within(
     source: str,
     kind: str = "pearson",
     units: Units | None = None,
+    asked: int | None = None,
 ) -> Metric:
     """Return the mean over groups (images, concepts, countries) of the correlation within each.
 
@@ -104,14 +105,16 @@ def within(
         group: int64[n], the group of each pair; `group_name`: what the groups are, in the singular.
         source: the paper and section, for the definition.
         units: of the pairs; None: the groups. If they are not the groups, the interval is a jackknife over units.
+        asked: number of pairs that were asked about, for the coverage, to which pairs outside of the averaged groups do
+            not count; None: `n`.
 
     Undefined: no group has three pairs and variance of both scores.
     """
     plural = {"country": "countries", "image": "images", "concept": "concepts"}.get(group_name, f"{group_name}s")
     metric = f"{kind}_by_{group_name.replace(' ', '_')}"
     definition = _WITHIN.format(kind=kind.capitalize(), within=group_name, source=source, plural=plural)
-    values, groups = _by_group(model, people, group, kind)
-    coverage = len(values) / groups if groups else None
+    values, pairs = _by_group(model, people, group, kind)
+    coverage = _share(int(pairs.sum()), len(model) if asked is None else asked)
     if not len(values):
         reason = f"no {group_name} has {MIN_PAIRS} pairs and variance of both scores"
         return undefined(metric, definition, reason, coverage=coverage)
@@ -133,26 +136,39 @@ def _jackknife_within(model: Floats, people: Floats, group: Ints, units: Units) 
     return intervals.jackknife(float(_mean_correlation(total)), without, units=units, bounds=(-1.0, 1.0))
 
 
-def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Floats, int]:
+def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Floats, Ints]:
+    """Return the defined correlations, and the number of pairs of each group, 0 if its correlation is undefined."""
     order = np.argsort(group, kind="stable")
     cuts = np.flatnonzero(np.diff(group[order])) + 1
     parts = np.split(order, cuts) if len(order) else []
     values = [correlate(model[part], people[part], kind) for part in parts]
-    return np.array([v for v in values if v is not None]), len(parts)
+    pairs = [0 if value is None else len(part) for part, value in zip(parts, values, strict=True)]
+    return np.array([v for v in values if v is not None]), np.array(pairs, np.int64)
 
 
 def concept_average(
-    model: Floats, people: Floats, concept: Ints, target: Ints, *, units: Units | None = None
+    model: Floats,
+    people: Floats,
+    concept: Ints,
+    target: Ints,
+    *,
+    units: Units | None = None,
+    asked: int | None = None,
 ) -> Metric:
     """Return CAIRE's concept-averaged correlation (D.3).
 
     Use it to compare targets for each concept, without the noise of single pictures.
 
+    Args:
+        asked: number of pairs that were asked about, for the coverage; None: `n`.
+
     Undefined: no concept has three targets and variance of both scores.
     """
     x, y, key = _averaged(model, people, concept, target)
-    values, concepts = _by_group(x, y, key, "pearson")
-    coverage = len(values) / concepts if concepts else None
+    values, pairs = _by_group(x, y, key, "pearson")
+    averaged = np.unique(key)[pairs > 0]
+    used = int(np.isin(concept, averaged).sum())
+    coverage = _share(used, len(model) if asked is None else asked)
     if not len(values):
         reason = f"no concept has {MIN_PAIRS} targets and variance of both scores"
         return undefined("pearson_concept_average", _CONCEPT, reason, coverage=coverage)
@@ -216,12 +232,12 @@ def global_average(
     Use it to see whether a model favours the same targets as people over the whole corpus.
 
     Args:
-        asked: number of targets that were asked about, for the coverage.
+        asked: number of pairs that were asked about, for the coverage; None: unknown.
 
     Undefined: fewer than three targets, or no variance.
     """
     x, y, _ = _averaged(model, people, np.zeros(len(target), np.int64), target)
-    value, n, coverage = correlate(x, y, "pearson"), len(x), len(x) / asked if asked else None
+    value, n, coverage = correlate(x, y, "pearson"), len(x), _share(len(model), asked)
     if value is None:
         return undefined("pearson_global_average", _GLOBAL, _no_correlation(x, y), n=n, coverage=coverage)
     if units is None:
@@ -229,6 +245,11 @@ def global_average(
     else:
         interval = _jackknife_averages(model, people, np.zeros(len(target), np.int64), target, units)
     return estimated("pearson_global_average", _GLOBAL, value, n, coverage=coverage, interval=interval)
+
+
+def _share(used: int, asked: int | None) -> float | None:
+    """Return the share of the pairs that a metric is computed from; None if it is unknown or nothing was asked."""
+    return used / asked if asked else None
 
 
 def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple[Floats, Floats, Ints]:

@@ -481,9 +481,9 @@ def metrics_of(distribution: Distribution) -> Iterator[Metric]:
     yield distribution.outside_mass.at(**dims)
     for name, count in (("truncated", distribution.truncated), ("empty_context", distribution.empty_context)):
         if count:
-            ok, metric = distribution.ok, f"{name}_share"
+            ok, share_of = distribution.ok, f"{name}_share"
             yield estimated(
-                metric, _DEFINITIONS[metric], count / ok, ok, coverage=distribution.coverage,
+                share_of, _DEFINITIONS[share_of], count / ok, ok, coverage=distribution.coverage,
                 interval=distribution.mark_intervals.get(name, _UNKNOWN), dims=dims,
             )  # fmt: skip
     interval = distribution.coverage_interval

@@ -56,6 +56,7 @@ class Topic(StrEnum):
     DEVIATIONS = "Model’s score minus a person’s"
     GOLD = "Against gold"
     WITHOUT_GOLD = "Rated items without gold"
+    WITHOUT_VALUE = "Rated items without a value of an attribute"
     CROWDTRUTH = "CrowdTruth"
     WORKERS = "CrowdTruth: workers"
     TERMS = "Search terms"
@@ -186,6 +187,7 @@ KINDS = (
     _kind("recall", Quantity.FRACTION, Topic.GOLD),
     _kind("f1", Quantity.FRACTION, Topic.GOLD, label="F1"),
     _kind("without_gold", Quantity.SHARE, Topic.WITHOUT_GOLD, interval=False),
+    _kind("without_value", Quantity.SHARE, Topic.WITHOUT_VALUE, interval=False),
     _kind("unit_quality_mean", Quantity.FRACTION, Topic.CROWDTRUTH),
     _kind("unit_quality_zero", Quantity.SHARE, Topic.CROWDTRUTH),
     _kind("worker_quality_mean", Quantity.FRACTION, Topic.CROWDTRUTH),

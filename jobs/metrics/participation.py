@@ -27,6 +27,9 @@ _REPORTED = {
     "people.",
 }
 _STATUS_SHARE = "Ratings of the group that ended with this status / all ratings of the group; n counts ratings."
+_WITHOUT_VALUE = (
+    "Rated items without a value of the attribute, which are in no subgroup of it / rated items; n counts items."
+)
 _COUNTS = {
     "ratings_total": "Ratings requested or given, of any status (Rome, table 1); n counts ratings.",
     "ratings_double": "Items with more than one rating, of any status (Rome, table 1); n counts ratings.",
@@ -148,6 +151,23 @@ def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterat
             reason="a count: no interval",
             coverage=ok / total if total else None,
         )
+
+
+def without_value(with_value: int, rated: int, *, attribute: str) -> Metric:
+    """Return the share of rated items without a value of an attribute. Use it to see what subgroups leave out.
+
+    Args:
+        with_value: number of rated items with a value; rated: number of rated items, at least 1.
+    """
+    return Metric(
+        name="without_value",
+        definition=_WITHOUT_VALUE,
+        value=1 - with_value / rated,
+        n=rated,
+        coverage=1.0,
+        reason="a share of these items, not of a sample: no interval",
+        dims={"attribute": attribute},
+    )
 
 
 def workload(ended: Sequence[Mapping[str, int]]) -> Iterator[Metric]:

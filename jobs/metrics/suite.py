@@ -112,6 +112,16 @@ def _accounting(question: RatedQuestion) -> Iterator[Metric]:
         )
 
 
+def _without_value(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the share of items without a value of each attribute that some items lack."""
+    picture = question.context.picture
+    for attribute, parts in question.context.subgroups.items():
+        inside = np.any(list(parts.values()), axis=0) if parts else np.zeros(len(picture), bool)
+        with_value, rated = len(np.unique(picture[inside])), len(np.unique(picture))
+        if with_value < rated:
+            yield participation.without_value(with_value, rated, attribute=attribute)
+
+
 def _crowdtruth(question: RatedQuestion) -> Iterator[Metric]:
     answers, context, stop = question.answers, question.context, question.settings.stop
     assert context.names is not None
@@ -317,42 +327,52 @@ def _correlations(model: RatingTable, people: RatingTable, question: RatedQuesti
     CAIRE gives them by country of the prompt (table 2), by concept (table 15), and for natural and generated pictures.
     """
     context, everything = question.context, np.ones(model.items, bool)
-    yield from _correlations_of(model, people, context, everything)
+    asked_people = everything if question.asked_people is None else question.asked_people
+    yield from _correlations_of(model, people, context, everything, asked_people=asked_people)
     if len(np.unique(context.target)) < 2:
         return
     for attribute in question.settings.disaggregate:
         for value, members in context.subgroups.get(attribute, {}).items():
             if not members.all():  # else the same as over all items
-                for metric in _correlations_of(model, people, context, members):
+                for metric in _correlations_of(model, people, context, members, asked_people=asked_people):
                     marked = model_scores.marked(metric, question.settings.minimum)
                     yield marked.at(attribute=attribute, part=value)
 
 
 def _correlations_of(
-    model: RatingTable, people: RatingTable, context: QuestionContext, members: NDArray[np.bool_]
+    model: RatingTable,
+    people: RatingTable,
+    context: QuestionContext,
+    members: NDArray[np.bool_],
+    *,
+    asked_people: NDArray[np.bool_],
 ) -> Iterator[Metric]:
-    """Yield the correlations over the items of `members`, bool[items]."""
+    """Yield the correlations over the items of `members`, bool[items].
+
+    Args:
+        asked_people: bool[items], whether a person was asked about the item.
+    """
     mean, rated = model.means()[0], people.means()[0]
     both = members & ~np.isnan(mean) & ~np.isnan(rated)
     x, y, units = mean[both], rated[both], model.units.of(both)
     yield from correlation.correlations(x, y, asked=int((members & ~np.isnan(rated)).sum()), units=units)
     picture, target = context.picture[both], context.target[both]
-    asked = len(np.unique(context.target[members]))
-    if asked < 2:
+    if len(np.unique(context.target[members])) < 2:
         return
-    yield correlation.within(x, y, picture, group_name="image", source="CAIRE, tables 2 and 15", units=units)
-    yield correlation.within(x, y, target, group_name="target", source="CAIRE, table 2", units=units)
+    # All pairs of the pictures that people were asked about: one that only one side rated lowers the coverage.
+    asked = int((members & np.isin(context.picture, context.picture[members & asked_people])).sum())
+    by_image, by_target = "CAIRE, tables 2 and 15", "CAIRE, table 2"
+    yield correlation.within(x, y, picture, group_name="image", source=by_image, units=units, asked=asked)
+    yield correlation.within(x, y, target, group_name="target", source=by_target, units=units, asked=asked)
     yield correlation.global_average(x, y, target, asked=asked, units=units)
     if context.concept is not None:
         concept = context.concept[both]
         named = concept >= 0
-        of_named = units.of(named)
-        yield correlation.concept_average(x[named], y[named], concept[named], target[named], units=of_named)
+        of_named, pairs = units.of(named), (x[named], y[named])
+        yield correlation.concept_average(*pairs, concept[named], target[named], units=of_named, asked=asked)
         cells = concept[named] * (int(context.target.max()) + 1) + target[named]
-        source = "CAIRE, section 6: concepts within countries"
-        yield correlation.within(
-            x[named], y[named], cells, group_name="concept and target", source=source, units=of_named
-        )
+        source, group = "CAIRE, section 6: concepts within countries", "concept and target"
+        yield correlation.within(*pairs, cells, group_name=group, source=source, units=of_named, asked=asked)
     for code in np.unique(context.target[members]):
         of_target = members & (context.target == code)
         inside = people.of_items(of_target)
@@ -426,6 +446,7 @@ def _categories_against_gold(question: RatedQuestion, group: RaterGroup) -> Iter
 METRIC_GROUPS = (
     MetricGroup(lambda question: True, _agreement),
     MetricGroup(lambda question: question.ended is not None, _accounting),
+    MetricGroup(lambda question: bool(question.context.subgroups), _without_value),
     MetricGroup(lambda question: question.settings.crowdtruth and question.context.names is not None, _crowdtruth),
     MetricGroup(lambda question: question.answers.scored, _scores),
     MetricGroup(lambda question: not question.answers.scored, _majorities),

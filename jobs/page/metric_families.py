@@ -133,6 +133,7 @@ FAMILIES = (
     MetricFamily(Topic.DEVIATIONS, ("rater",)),
     MetricFamily(Topic.GOLD, ("group", "positive")),
     MetricFamily(Topic.WITHOUT_GOLD, ("metric",)),
+    MetricFamily(Topic.WITHOUT_VALUE, ("metric",)),
     MetricFamily(Topic.CROWDTRUTH, ("bins",)),
     MetricFamily(Topic.WORKERS, ("metric",)),
     MetricFamily(Topic.TERMS, ("metric",)),

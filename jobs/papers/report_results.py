@@ -7,16 +7,17 @@ from jobs.analysis import metric_settings
 from jobs.analysis.computed_metrics import read_computed
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.item_attributes import Items
-from jobs.analysis.rated_items import left_out, mismatches
+from jobs.analysis.rated_items import left_out, mismatches, rated_items
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import RatingSummary, ReportTables, read_report_items, read_spans, report_metrics
 from jobs.analysis.span_metrics import SpanTables
+from jobs.analysis.unshared_labels import RatedTargets
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.distributions import metrics_of
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.question import MetricSettings, RatedQuestion
 from jobs.papers import registry
 from jobs.papers.metric_index import MetricIndex
 from jobs.papers.model import PaperPart
@@ -86,7 +87,12 @@ def compute_results(
         raters_of.setdefault(key[0], set()).update(reduction.methods_of(key))
     metric_settings.check_rubrics(settings.metrics, {*raters_of, *options("rubric", None)})
     items, of_metrics = _items_and_settings(settings, tables, reduction)
-    observations = Observations()
+    observations, targets = Observations(), RatedTargets()
+
+    def observe(dims: Mapping[str, str], question: RatedQuestion) -> None:
+        observations(dims, question)
+        targets(dims, question)
+
     spans = read_spans(tables, of_metrics, exclusion_filter)
     metrics = list(
         report_metrics(
@@ -100,7 +106,7 @@ def compute_results(
             questions_rubric=settings.questions_rubric,
             likert=settings.likert,
             exclusion_filter=exclusion_filter,
-            observe=observations,
+            observe=observe,
         )
     )
     of_answers = [m for distribution in summary.distributions.result() for m in metrics_of(distribution)]
@@ -118,8 +124,12 @@ def compute_results(
         exclusion_filter,
         computed=MetricIndex(read_computed(tables.computed)),
     )
-    notices = [*mismatches(summary.rated, tables.items, items.hashes), *left_out([*of_answers, *metrics])]
-    notices += metric_settings.unmatched(settings.metrics, raters_of)
+    notices = [
+        *mismatches(summary.rated, tables.items, items.hashes),
+        *targets.sentences(items, rated_items(summary.rated)),
+        *left_out([*of_answers, *metrics]),
+        *metric_settings.unmatched(settings.metrics, raters_of),
+    ]
     return ReportResults(of_answers, metrics, observations, notices, reduction.methods, registry.arrange(study), spans)
 
 

@@ -9,14 +9,17 @@ from jobs.analysis.rated_items import MOST_TARGETS, RatedItems, left_out, mismat
 from jobs.metrics.gold import without_gold
 from jobs.metrics.intervals import proportion
 from jobs.metrics.metric import estimated
+from jobs.metrics.participation import without_value
 from jobs.store.hashing import hash_texts
 from tests.factories import TableInMemory, rating
 
 
-def rated(name, rater, items, *, question="shown", target=""):
-    table = RatedItems(name)
-    rows = [{**rating(item, rater, question, "1"), "target": target} for item in items]
-    table.add(pa.Table.from_pylist(rows))
+def rated(name, rater, items, *, question="shown", target="", method="closed"):
+    rows = pa.Table.from_pylist([
+        {**rating(item, rater, question, "1"), "target": target, "method": method} for item in items
+    ])  # fmt: skip
+    table = RatedItems(name, lambda columns: [rows.select(list(columns))])
+    table.add(rows)
     return table
 
 
@@ -57,7 +60,9 @@ def test_answers_about_other_targets_are_named():
 def test_ratings_of_no_item_of_the_table_of_items_are_named():
     items: Any = TableInMemory("items", [{"item_id": "0f"}])
     hashes = hash_texts(["0f"])
-    assert mismatches([rated("m", "m", ["0f", "x"])], [items], hashes) == []
+    assert mismatches([rated("m", "m", ["0f"])], [items], hashes) == []
+    (some,) = mismatches([rated("R/m", "m", ["0f", "x", "x", "y"])], [items], hashes)
+    assert some.startswith("R/m has 3 ratings of 2 items that no table of items= has (x, y): ")
     (sentence,) = mismatches([rated("R/p", "p", ["00.png"])], [items], hashes)
     assert all(part in sentence for part in ("R/p", "'00.png'", "memory/items", "'0f'"))
 
@@ -116,3 +121,25 @@ def test_ratings_without_the_text_of_their_condition_are_summed_by_condition():
     assert article.startswith("16 of 44 ratings of rubric r under 'article' ")
     assert gold.startswith("1 of 24 ratings of rubric r under 'gold' ")
     assert list(left_out([])) == []
+
+
+def test_items_and_questions_that_people_answered_and_no_model_are_listed():
+    models = rated("R/m", "m", ["img_1.jpg", "b", "c", "d"])
+    people = rated("R/p", "p", ["IMG_1.jpg ", "b", "x"], method="human")
+    (sentence,) = mismatches([models, people])
+    assert sentence.startswith("rubric r: people rated 2 items that no model rated: 'IMG_1.jpg ', x; ")
+    assert "models rated 3 that no person rated: img_1.jpg, c, d." in sentence
+    assert sentence.endswith("Perhaps two spellings of one item: 'IMG_1.jpg ' = img_1.jpg.")
+    assert mismatches([models, rated("R/p", "p", ["b", "c"], method="human")]) == []  # people rated a part
+    people.add(pa.Table.from_pylist([{**rating("b", "p", "Shown?", "1"), "method": "human"}]))
+    questions, _ = mismatches([models, people])
+    assert (
+        questions == "rubric r: people answered 1 question that no model answered: Shown?. "
+        "Perhaps two spellings of one question: Shown? = shown."
+    )
+
+
+def test_items_without_a_value_are_named_once_for_all_questions():
+    metrics = [without_value(29, 31, attribute="region").at(question=q, rubric="r") for q in "ab"]
+    (sentence,) = left_out(metrics)
+    assert sentence == "2 of 31 rated items have no region: they are in no subgroup of it."

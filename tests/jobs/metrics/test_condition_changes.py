@@ -89,7 +89,7 @@ def test_images_without_enough_targets_lower_the_coverage():
     change = changes(*sides)["pearson_by_image_change", "m"]
     expected = pearsonr([1, 2, 4], [1, 2, 3]).statistic - pearsonr([1, 2, 2], [1, 2, 3]).statistic
     assert change.value == pytest.approx(expected)
-    assert (change.n, change.coverage) == (1, 1 / 4)
+    assert (change.n, change.coverage) == (1, 3 / 9)
 
 
 def test_pairs_are_of_item_target_and_rater():

@@ -111,15 +111,21 @@ def test_averages_first_then_correlates():
         np.array([0] * 6 + [1] * 2),
         np.concatenate([target, [0, 1]]),
     )
-    assert (few.n, few.coverage) == (1, 1 / 2)
+    assert (few.n, few.coverage) == (1, 6 / 8)
+    assert concept_average(model, people, np.zeros(6, int), target, asked=12).coverage == 1 / 2
+    by_image = within(model[:5], people[:5], np.array([0, 0, 0, 1, 1]), group_name="image", source="x", asked=8)
+    assert (by_image.value, by_image.coverage) == (None, 0)  # people's scores of one do not vary, the other has two
+    by_image = within(model[1:], people[1:], np.array([0, 0, 1, 1, 1]), group_name="image", source="x", asked=8)
+    assert (by_image.n, by_image.coverage) == (1, 3 / 8)
+    assert global_average(model, people, target, asked=8).coverage == 6 / 8
     # Targets with 2, 1 and 3 pictures: the means are 2, 3, 5 and 3, 2, 4.
     unequal = np.array([1.0, 3, 3, 4, 5, 6]), np.array([2.0, 4, 2, 3, 4, 5]), np.array([0, 0, 1, 2, 2, 2])
     expected = stats.pearsonr([2, 3, 5], [3, 2, 4]).statistic
     assert global_average(*unequal).value == pytest.approx(expected)
     assert concept_average(*unequal[:2], np.full(6, 7), unequal[2]).value == pytest.approx(expected)
     assert concept_average(NOTHING, NOTHING, NOTHING.astype(int), NOTHING.astype(int)).coverage is None
-    over_all = global_average(model, people, target, asked=4)
-    assert (over_all.n, over_all.coverage, global_average(model, people, target).coverage) == (3, 3 / 4, None)
+    over_all = global_average(model, people, target, asked=8)
+    assert (over_all.n, over_all.coverage, global_average(model, people, target).coverage) == (3, 6 / 8, None)
     few_targets = global_average(model[:2], people[:2], target[:2], asked=4)
     assert (few_targets.value, few_targets.n, few_targets.coverage) == (None, 2, 2 / 4)
 

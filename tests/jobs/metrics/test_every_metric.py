@@ -38,7 +38,7 @@ def report(tmp_path_factory):
     responses: list[dict[str, Any]] = []
     marks: list[dict[str, Any]] = []
     for i in range(24):
-        attributes = [("concept", f"c{i % 3}"), ("region", "East" if i % 2 else "West")]
+        attributes = [("concept", f"c{i % 3}"), *([("region", "East" if i % 2 else "West")] if i else [])]
         responses.append({"response_id": f"s{i}", "item_id": f"x{i}", "model": ("qwen2@1", "gemma-3@1")[i % 2],
                           "status": "ok", "prompt": "ab"[i % 3 == 0], "text": "w" * (10 + 7 * i % 11)})  # fmt: skip
         items.append({"item_id": f"i{i}", "kind": "response", "response_id": f"s{i}", "attributes": attributes})

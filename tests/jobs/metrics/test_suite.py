@@ -251,6 +251,20 @@ def test_left_out_judges_have_all_their_own_metrics():
         assert metrics_of(["n"], scored) == metrics_of([], scored)
 
 
+def test_items_without_a_value_of_an_attribute_are_counted():
+    parts = {"East": np.arange(ITEMS) < 5, "West": np.arange(ITEMS) > 7}
+    missing = of_raters({"m": np.ones(ITEMS)}, {}, subgroups={"region": parts, **{"era": {"old": HALF, "new": ~HALF}}})
+    assert {f.dims["attribute"]: (f.value, f.n) for f in missing if f.name == "without_value"} == {"region": (0.25, 12)}
+    by_picture = of_raters(
+        {"m": np.ones(ITEMS)},
+        {},
+        subgroups={"region": parts},
+        picture=np.arange(ITEMS) // 3,
+        target=np.arange(ITEMS) % 3,
+    )
+    assert [(f.value, f.n) for f in by_picture if f.name == "without_value"] == []  # 6 and 7 share 5's or 8's picture
+
+
 def test_against_gold_scores_off_the_scale_do_not_count_and_coverage_is_of_judged_items():
     half, everything = np.where(HALF, 5, np.nan), np.full(ITEMS, 5.0)
     metrics = of_raters(
@@ -367,6 +381,21 @@ def test_judges_of_unknown_families_are_no_reference_for_self_preference():
     base = np.tile([1.0, 2, 3, 4], 3)
     metrics = of_raters({"m": base, "n": base}, {}, families={"m": "a"}, authors={"a": HALF, "b": ~HALF})
     assert values(metrics, "self_preference", "rater") == {("m",): None}
+
+
+def test_a_target_that_one_side_lacks_lowers_the_coverage_of_correlations_by_picture():
+    """Three pictures, of which people saw two, rated against a to d by the model and a to c and e by people."""
+    picture, target = np.repeat([0, 1, 2], 5), np.tile(np.arange(5), 3)
+    model = np.where(target < 4, np.arange(15) * 7 % 5 + 1.0, np.nan)
+    people = np.where((target != 3) & (picture < 2), np.arange(15) * 3 % 5 + 1.0, np.nan)
+    answers = RatingTable.from_matrix(np.stack([model, people], axis=1), raters=["m", "ann"])
+    of_items = QuestionContext({"m": "model", "ann": "human"}, picture=picture, target=target, targets=tuple("abcde"))
+    rated = RatedQuestion(answers, of_items, MetricSettings(), asked_people=~np.isnan(people))
+    coverage = {f.name: (f.n, f.coverage) for f in question_metrics(rated) if f.dims.get("rater") == "m"}
+    assert coverage["pearson_with_people"] == (6, 6 / 8)
+    assert coverage["pearson_by_image"] == (2, 6 / 10)
+    assert coverage["pearson_global_average"] == (3, 6 / 10)
+    assert coverage["pearson_by_target"] == (0, 0)
 
 
 def test_coverage_counts_targets_and_parts_that_nobody_answered():

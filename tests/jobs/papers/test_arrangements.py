@@ -4,10 +4,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jobs.analysis.report_tables import ReportTables
 from jobs.errors import InputError
+from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings
 from jobs.papers import registry, report_results
 from jobs.papers.caire import arrangement as caire
@@ -174,6 +176,7 @@ def test_a_paper_is_arranged_from_all_metrics_under_its_condition(monkeypatch: p
     monkeypatch.setattr(report_results, "metrics_of", lambda name: [metric(name, 1)])
     monkeypatch.setattr(report_results, "read_computed", lambda tables: [metric("mrr", 0.5, table=str(len(tables)))])
     monkeypatch.setattr(report_results, "mismatches", lambda rated, items, hashes: [rated, len(items), len(hashes)])
+    monkeypatch.setattr(report_results, "rated_items", lambda rated: np.zeros(0, np.uint64))
     monkeypatch.setattr(registry, "arrange", arrange)
     item = {"item_id": "i", "kind": "image", "image_ids": [], "text_ids": [], "attributes": []}
     tables: Any = ReportTables(items=[TableInMemory("items", [item])], computed=["t"])  # type: ignore[list-item]
@@ -195,6 +198,6 @@ def test_a_paper_is_arranged_from_all_metrics_under_its_condition(monkeypatch: p
     assert (asked["questions_rubric"], asked["likert"], asked["spans"]) == ("own", "r/q", "spans")
     assert (asked["summary"], asked["rubrics"], asked["exclusion_filter"]) == (summary, unused, unused)
     assert [m.name for m in results.of_answers] == ["models"]
-    assert (results.metrics, results.observations) == (by_condition, asked["observe"])
+    assert (results.metrics, results.observations) == (by_condition, Observations())
     assert (results.notices, results.methods) == (["rated", 1, 1], {"m": {"closed"}})
     assert (results.parts, results.spans) == (["part"], "spans")
