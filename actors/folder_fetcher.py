@@ -72,7 +72,7 @@ class FolderFetcher:
             `unreadable` (the storage raised an error) or a kind of `actors.fetching.decoders.Decoders.decode`.
             `attempts` is 0 if `path` is null, else 1.
         """
-        return pa.Table.from_pylist(self._loop.run(self._rows(batch)), schema=self.OUTPUTS)
+        return schemas.to_table(self._loop.run(self._rows(batch)), self.OUTPUTS)
 
     async def _rows(self, batch: pa.Table) -> list[ImageRow]:
         reading = asyncio.Semaphore(2 * self._decoders.processes)  # bounds the undecoded files in memory

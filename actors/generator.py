@@ -110,7 +110,7 @@ class Generator:
                 else:
                     rows.append({**key, **self._response(result[sample], item)})
         self._items += batch.num_rows
-        return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
+        return schemas.to_table(rows, self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
         """Return the number of items since the last call, by model facts (`RaterFacts.tally`)."""

@@ -88,7 +88,7 @@ class ImageGenerator:
         ready = [row for row in rows if row["prompt"] and row["status"] == Status.OK]
         outcomes = dict(zip((row["image_id"] for row in ready), self._drawn(ready), strict=True))
         drawn = [self._row(row, outcomes.get(row["image_id"])) for row in rows]
-        return pa.Table.from_pylist(drawn, schema=self.OUTPUTS)
+        return schemas.to_table(drawn, self.OUTPUTS)
 
     def _row(self, row: Mapping[str, Any], outcome: ImageRow | None) -> ImageRow:
         shared: ImageRow = {

@@ -1,7 +1,6 @@
 """Locating a model's files: a name on the hub, a folder, a small local model, or a copy from S3."""
 
 import fcntl
-import json
 import os
 import shutil
 import tempfile
@@ -13,6 +12,7 @@ from typing import IO, Any, NamedTuple
 
 from actors import local_models
 from actors.ids import content_id
+from actors.untrusted import parse_json
 
 SCHEME = "s3://"
 # The same as transformers loads: no pickled weights and no code.
@@ -135,7 +135,7 @@ def read_header(stream: IO[bytes]) -> tuple[int, dict[str, Any]]:
     length = int.from_bytes(stream.read(8), "little")
     if not 0 < length <= MOST_HEADER:
         raise ValueError(f"not a .safetensors file: its header would have {length} bytes")
-    return 8 + length, json.loads(stream.read(length))
+    return 8 + length, parse_json(stream.read(length))
 
 
 class _ModelFolder(NamedTuple):
@@ -171,7 +171,7 @@ def _expected_size(folder: _ModelFolder, name: str) -> int | None:
             start, header = read_header(stream)
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
             return start + int(max(ends, default=0))
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
             return None
 
 
@@ -180,8 +180,8 @@ def _check_indexes(folder: _ModelFolder) -> None:
         index = f"{folder.place}/{name}"
         try:
             with folder.open(name) as stream:
-                files = set(json.loads(stream.read().decode("utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                files = set(parse_json(stream.read())["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{index}: not an index of weights ({type(error).__name__})") from error
         if outside := sorted(str(file) for file in files if not isinstance(file, str) or Path(file).name != file):
             raise ValueError(f"{index}: names the file {outside[0]!r}; only files next to the index are allowed")

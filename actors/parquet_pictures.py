@@ -83,7 +83,7 @@ class ParquetPictures:
                 message = f"row group {group} of the file cannot be read ({first_line(error)[:300]})"
             for row in rows:
                 outcomes.setdefault((path, group, row), image_rows.failed(Status.ERROR, "unreadable", message))
-        return pa.Table.from_pylist([self._row(request, outcomes) for request in requests], schema=self.OUTPUTS)
+        return schemas.to_table([self._row(request, outcomes) for request in requests], self.OUTPUTS)
 
     def _row(self, request: dict[str, Any], outcomes: Mapping[Cell, ImageRow]) -> ImageRow:
         row: ImageRow = {

@@ -90,7 +90,7 @@ class PromptPreparer:
             row["item_id"], row["targets"] = item["item_id"], item.get(TARGETS)
             row["empty_context"] = item.get(EMPTY_CONTEXT)
             rows.append(row)
-        return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
+        return schemas.to_table(rows, self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
         """Return the counts since the last call, `group/key` -> n: pictures, their tokens, items cut."""

@@ -4,7 +4,12 @@ A stage class declares the columns that it needs as `INPUTS` and those that it r
 (`jobs.runtime.stage_contract`) checks batches against both.
 """
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import pyarrow as pa
+
+from actors.untrusted import storable
 
 STR, I32, I64, F64 = pa.string(), pa.int32(), pa.int64(), pa.float64()
 STRS = pa.list_(STR)
@@ -88,6 +93,18 @@ SPANS = pa.schema({
 def embeddings(dim: int) -> pa.Schema:
     """Return the schema of the table `embeddings` with vectors of `dim` float16 numbers."""
     return pa.schema({"item_id": STR, "kind": STR, "embedding": pa.list_(pa.float16(), dim), **_END})
+
+
+def to_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return rows as an Arrow table, null where they lack a column; texts that UTF-8 cannot encode become storable.
+
+    All rows are written through this function, so that no text from outside can stop a run (`actors.untrusted`).
+    """
+    rows = list(rows)
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except UnicodeEncodeError:
+        return pa.Table.from_pylist([storable(dict(row)) for row in rows], schema=schema)
 
 
 # Batches that pass from reader to stage, or from stage to stage

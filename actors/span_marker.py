@@ -151,7 +151,7 @@ class SpanMarker:
         self._tally[self.facts.tally] += len(ready)
         self._tally.update(self.model.take_tally())
         rows = [row for number, item in enumerate(items) for row in self._rows(item, results[number])]
-        return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
+        return schemas.to_table(rows, self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
         """Return the counts since the last call, `group/key` -> n: items by model facts, prompts, pictures."""

@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
-from urllib.parse import urljoin
 
 from actors.errors import first_line
 from actors.fetching import image_rows, wikimedia, wikimedia_credits
 from actors.fetching.decoders import Decoders
 from actors.fetching.host_queue import BUSY, HostQueue, Shared, keep_leases
-from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, Reply
+from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, Reply, redirected
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.fetching.net_safety import BlockedError, Lookup, Rules
 from actors.fetching.politeness import opted_out, retry_after
@@ -242,7 +241,7 @@ class UrlFetcher:
                 return reply
             if not reply.location:
                 raise HttpError("bad_answer", "redirect without a Location header", retry=False)
-            url = urljoin(url, reply.location)
+            url = redirected(url, reply.location)
         raise HttpError("too_many_redirects", f"more than {MAX_REDIRECTS} redirects", retry=False)
 
     async def _persist(self, request: HttpRequest, history: _History) -> Reply:
@@ -324,5 +323,8 @@ class UrlFetcher:
             try:
                 return wikimedia_credits.parse_answer(files, reply.body)
             except wikimedia_credits.NoAnswerError:  # most often replication lag, with a Retry-After header
-                await asyncio.sleep(retry_after(reply.retry_after) or self._settings.backoff_s)
+                pause = retry_after(reply.retry_after) or self._settings.backoff_s
+                if pause > self._settings.max_wait_s:
+                    return []
+                await asyncio.sleep(pause)
         return []

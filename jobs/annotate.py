@@ -21,8 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import pyarrow as pa
-
+from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.annotation import annotate_config, shown_items, study_form, study_plan
@@ -82,7 +81,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = len(rows)
-            writer.write(pa.Table.from_pylist(rows, schema=TABLES["assignments"].schema()))
+            writer.write(schemas.to_table(rows, TABLES["assignments"].schema()))
     manifest = run.finish()
     summary.show_result("annotate", manifest, run)
     summary.show_exclusions(excluded, exclusion_filter.matched)

@@ -13,10 +13,10 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from omegaconf import MISSING
 
+from actors import schemas
 from jobs.errors import InputError
 from jobs.retrieval.candidate_rows import (
     ABSENT,
@@ -79,7 +79,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
     for name, rows in (("records", chosen.records), ("neighbors", chosen.neighbors)):
         manifests[name] = write_small(
             locations.join(locations.absolute(cfg.out), name),
-            pa.Table.from_pylist(rows, schema=TABLES[name].schema()),
+            schemas.to_table(rows, TABLES[name].schema()),
             table=name,
             identity={**identity, **exclusions.identity(excluded)},
             config=asdict(cfg),

@@ -13,9 +13,9 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
 from omegaconf import MISSING
 
+from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.corpora import delimited, spreadsheet_cells
@@ -114,7 +114,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     if not rows:
         raise InputError(f"chosen={chosen}: the column `chosen` is empty; put an x into it")
     identity = {"chosen": content_id(*(item["item_id"] for item in rows)), **exclusions.identity(excluded)}
-    table = pa.Table.from_pylist(rows, schema=TABLES["items"].schema())
+    table = schemas.to_table(rows, TABLES["items"].schema())
     manifest = write_small(cfg.out, table, table="items", identity=identity, config=asdict(cfg), inputs=(file,))
     say(f"choose: {manifest['out']}\n  {quantity(len(rows), 'item')} of {quantity(len(by_prompt), 'prompt')}")
     sizes = [len(items) for items in by_prompt.values()]

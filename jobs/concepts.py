@@ -17,9 +17,9 @@ from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from omegaconf import MISSING
 
+from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.status import Status
@@ -85,7 +85,7 @@ def write_proxies(cfg: ConceptsConfig) -> dict[str, Any]:
     identity = {"lists": content_id(*(f"{name}:{','.join(entries)}" for name, entries in labels.items()))}
     manifests = {}
     for name, table_rows in tables.items():
-        table = pa.Table.from_pylist(table_rows, schema=TABLES[name].schema())
+        table = schemas.to_table(table_rows, TABLES[name].schema())
         place = locations.join(locations.absolute(cfg.out), name)
         manifests[name] = write_small(place, table, table=name, identity=identity, config=asdict(cfg))
     of_labels = quantity(sum(map(len, labels.values())), "label")

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from omegaconf import MISSING
 
+from actors import schemas
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.retrieval.lemma_index import LemmaIndex, phrase_hashes
@@ -102,7 +103,7 @@ def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
             # Answers become links: rows in and out are counted by picture, as in `link`.
             writer.counts.filtered = Counter(answers) + Counter({NOT_NAMED: sum(not rows for rows in links.values())})
             writer.counts.rows_in = len(rows) + writer.counts.filtered.total()
-            writer.write(pa.Table.from_pylist(rows, schema=TABLES["links"].schema()))
+            writer.write(schemas.to_table(rows, TABLES["links"].schema()))
     manifest = run.finish()
     summary.show_result("link_names", manifest, run)
     summary.show_exclusions(excluded, exclusion_filter.matched)

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from omegaconf import MISSING
 
+from actors import schemas
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
@@ -44,7 +44,7 @@ def execute(cfg: PromptsConfig) -> dict[str, Any]:
     """Run the job and return the manifest; see the module's docstring."""
     axes = {name: _values(name, setting) for name, setting in _axes(cfg).items()}
     rows = prompts(cfg.template, axes, cfg.language)
-    table = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
+    table = schemas.to_table(rows, TABLES["texts"].schema())
     identity = {"template": cfg.template, "axes": axes, "language": cfg.language}
     manifest = write_small(cfg.out, table, table="texts", identity=identity, config=asdict(cfg))
     size = " x ".join(f"{len(values)} {name}" for name, values in axes.items())

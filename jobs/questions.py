@@ -17,8 +17,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-import pyarrow as pa
-
+from actors import schemas
 from actors.quantities import quantity
 from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
@@ -76,7 +75,7 @@ def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
     if cfg.plan:
         say(f"questions: would write {quantity(len(rows), 'question')} in {quantity(len(sets), 'set')} to {cfg.out}")
         return None
-    table = pa.Table.from_pylist(rows, schema=TABLES["questions"].schema())
+    table = schemas.to_table(rows, TABLES["questions"].schema())
     settings = asdict(cfg)
     identity = {
         "file": file.object.etag,

@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from omegaconf import MISSING
 
+from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.errors import InputError
@@ -96,7 +96,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     inputs = tuple(footer.object for source in [*sources, *kb.values()] for footer in source.footers)
     manifest = {}
     for name, rows in (("texts", list(texts.values())), ("items", items)):
-        table = pa.Table.from_pylist(rows, schema=TABLES[name].schema())
+        table = schemas.to_table(rows, TABLES[name].schema())
         out = locations.join(locations.absolute(cfg.out), name)
         manifest = write_small(
             out, table, table=name, identity=identity, config=asdict(cfg), inputs=inputs, limit=limit

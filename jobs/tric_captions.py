@@ -11,9 +11,9 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from omegaconf import MISSING
 
+from actors import schemas
 from actors.ids import content_id
 from jobs.corpora.tric import TEMPLATES, Split, bucket, read_split
 from jobs.errors import InputError
@@ -43,7 +43,7 @@ def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     split = read_split(cfg.split)
     rows = captions(split, cfg.templates, cfg.language)
-    texts = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
+    texts = schemas.to_table(rows, TABLES["texts"].schema())
     identity = {"templates": dict(cfg.templates), "captions": content_id(*split.captions.values())}
     inputs = tuple(o for o in locations.find(cfg.split) if o.uri.rsplit("/", 1)[-1] in ("in.tsv", "captions.tsv"))
     manifest = write_small(

@@ -13,9 +13,9 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
 from omegaconf import MISSING
 
+from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.analysis.tric_reranking import best_captions, without_excluded
@@ -60,7 +60,7 @@ def execute(cfg: TricItemsConfig) -> dict[str, Any]:
     rows = items(split, ranked, k=cfg.k, dates=cfg.dates)
     manifest = write_small(
         cfg.out,
-        pa.Table.from_pylist(rows, schema=TABLES["items"].schema()),
+        schemas.to_table(rows, TABLES["items"].schema()),
         table="items",
         identity={"neighbors": neighbors.identity, "k": cfg.k, "dates": cfg.dates, **exclusions.identity(excluded)},
         config=asdict(cfg),

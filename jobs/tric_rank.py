@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 from omegaconf import MISSING
 
+from actors import schemas
 from actors.ids import content_id
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
@@ -118,7 +119,7 @@ def neighbors(
             zip(ranking.positions[:ANSWERS], ranking.scores[:ANSWERS], strict=True), 1
         )
     ]
-    return pa.Table.from_pylist(rows, schema=TABLES["neighbors"].schema())
+    return schemas.to_table(rows, TABLES["neighbors"].schema())
 
 
 def _answers(split: Split, best: Mapping[int, Ranking]) -> str:

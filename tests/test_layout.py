@@ -301,3 +301,10 @@ def test_one_module_finds_the_root() -> None:
     """A path that counts the folders above its file is wrong, without an error, once the file moves."""
     counted = re.compile(r"__file__.*(?:parents|parent\W*parent)")
     assert [str(path.relative_to(ROOT)) for path in CODE if counted.search(path.read_text())] == ["actors/__init__.py"]
+
+
+def test_rows_become_tables_in_one_place() -> None:
+    """Texts from outside may be none that UTF-8 can encode: `to_table` replaces these."""
+    assert [str(path.relative_to(ROOT)) for path in CODE if "Table.from_pylist(" in path.read_text()] == [
+        "actors/schemas.py"
+    ]

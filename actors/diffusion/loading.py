@@ -1,6 +1,5 @@
 """Checking and loading of text-to-image models."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from actors.diffusion.settings import ImageModelSettings
 from actors.errors import ModelError, first_line
 from actors.local_models import is_local
 from actors.model_files import check_stored_weights, check_weights, is_s3, read, resolve
+from actors.untrusted import parse_json
 
 INDEX = "model_index.json"
 LIBRARIES = ("diffusers", "transformers")
@@ -36,9 +36,9 @@ def check_image_model(settings: ImageModelSettings) -> None:
     else:
         text = hub.read(model, INDEX, revision=settings.revision)
     try:
-        index = json.loads(text or "")
+        index = parse_json(text or "")
         kind = index["_class_name"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"{model}: not a pipeline of diffusers (no {INDEX} with a _class_name); use the folder or repository of a "
             "pipeline"

@@ -5,7 +5,6 @@ OpenAI's preprocessing, and SigLIP's vectors are then plausible but wrong, so al
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from actors.encoders.open_clip_models import ListedModel, listed_model
 from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, check_size, is_hub_encoder
 from actors.errors import first_line
 from actors.hub import check_reachable, refusal
+from actors.untrusted import parse_json
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -186,8 +186,8 @@ def _from_hub(model: str) -> EncoderSource:
 
 def _from_config(model: str, file: Path, revision: Callable[[], str]) -> EncoderSource:
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        config = parse_json(file.read_bytes())
+    except ValueError as error:
         raise ValueError(f"{model}: {_CONFIG_FILE} is not JSON ({first_line(error)})") from error
     if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):
         raise ValueError(f"{model}: {_CONFIG_FILE} has no model_cfg; it must be an encoder of open_clip")

@@ -4,10 +4,11 @@ The import takes seconds of CPU, and a driver needs only a few numbers of two sm
 out of the ordinary are left to transformers.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+
+from actors.untrusted import parse_json
 
 CONFIG, PICTURES, OF_ALL = "config.json", "preprocessor_config.json", "processor_config.json"
 
@@ -95,8 +96,8 @@ def read_plain(read: Callable[[str], str | None]) -> PlainFiles | None:
     if texts[OF_ALL] is not None:  # may contain the settings for pictures too
         return None
     try:
-        config, pictures = json.loads(texts[CONFIG] or ""), json.loads(texts[PICTURES] or "")
-    except (ValueError, RecursionError):
+        config, pictures = parse_json(texts[CONFIG] or ""), parse_json(texts[PICTURES] or "")
+    except ValueError:
         return None
     if not (isinstance(config, dict) and isinstance(pictures, dict) and _is_plain(config)):
         return None

@@ -4,11 +4,12 @@ Bytes and time are limited, redirects are not followed, and bodies are not decom
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
 from yarl import URL
@@ -19,6 +20,9 @@ from actors.fetching.signed_urls import without_secrets
 
 CHUNK = 64 * 1024
 CLOSING_S = 0.05  # pause between closing a connection and opening the next, so that the host counts only one
+# RFC 3986, and [ ] |, which browsers send as they are; a percent sign must begin an encoded byte.
+_NOT_ALLOWED = re.compile(r"[^!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z|~]+|%(?![0-9A-Fa-f]{2})")
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
 MAX_DISCARDED = 64 * 1024  # bytes of an unwanted body that are read to keep the connection open
 
 
@@ -150,7 +154,7 @@ class Connection:
     async def _ask(self, request: HttpRequest, received: Callable[[int], Awaitable[None]]) -> Reply:
         async with self._session.request(
             request.method,
-            URL(request.url),
+            as_given(request.url),
             allow_redirects=False,
             headers=dict(request.headers),
             data=dict(request.data) if request.data is not None else None,
@@ -202,6 +206,31 @@ class Connection:
     async def close(self) -> None:
         """Close the connection."""
         await self._session.close()
+
+
+def as_given(url: str) -> URL:
+    """Return `url` as it is written: only characters that no URL may contain are percent-encoded.
+
+    Signatures cover a URL as it is written, and a server may tell `%2C` from a comma.
+
+    Raises:
+        ValueError: not the URL of a host.
+    """
+    parts = urlsplit(url)
+    path, query = (_NOT_ALLOWED.sub(lambda match: quote(match[0], safe=""), text) for text in (parts.path, parts.query))
+    host = URL.build(scheme=parts.scheme, host=parts.hostname or "").host_subcomponent or ""
+    authority = host if parts.port is None else f"{host}:{parts.port}"
+    return URL.build(scheme=parts.scheme, authority=authority, path=path or "/", query_string=query, encoded=True)
+
+
+def redirected(url: str, location: str) -> str:
+    """Return the target of a redirect from `url`; bytes in `location` that are not UTF-8 are percent-encoded.
+
+    Args:
+        location: the header as aiohttp decodes it, with lone surrogates in place of these bytes.
+    """
+    location = _NOT_UTF8.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", location.strip())
+    return location if urlsplit(location).netloc and urlsplit(location).scheme else urljoin(url, location)
 
 
 _CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # type, kind, message, retry; the first that fits

@@ -50,7 +50,7 @@ def retry_after(value: str | None, now: datetime | None = None) -> float | None:
         return float(text)
     try:
         when = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except Exception:  # of several kinds: a time zone of thousands of digits is an OverflowError
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())

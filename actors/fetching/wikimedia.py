@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
-from actors.numbers import whole_number
+from actors.untrusted import whole_number
 
 SERVED_WIDTHS = (20, 40, 60, 120, 250, 330, 500, 960, 1280, 1920, 3840)
 ORIGINALS, THUMBNAILS = "upload.wikimedia.org", "thumb.wikimedia.org"
@@ -41,6 +41,8 @@ _FILE_PATH = re.compile(r"Special:(?:FilePath|Redirect/file)/(?P<name>.+)", re.I
 _OPENED = re.compile("/media/(?P<title>.+)", re.S)  # the media viewer shows a file above another page
 _INVISIBLE = re.compile("[\u200e\u200f\u202a-\u202e]")  # MediaWiki removes them from titles
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
+# Letters of titles to which Wikimedia gives no capital ($wgOverrideUcfirstCharacters): Georgian, Medefaidrin, U+A7B9.
+_WITHOUT_CAPITAL = re.compile("[\u10d0-\u10ff\ua7b9\U00016e60-\U00016e7f]")
 
 
 class NoThumbnailError(ValueError):
@@ -155,6 +157,18 @@ def parse(url: str) -> WikimediaFile:
     if is_wikimedia_host(host):
         raise NoThumbnailError(f"a page of {host}, which does not identify the repository of the file")
     raise NoThumbnailError("not a URL of Wikimedia")
+
+
+def with_capital(title: str) -> str:
+    """Return a title with the capital that Wikimedia gives to its first letter.
+
+    A letter keeps its case if its capital has several letters, as that of \u00df does, and other signs keep theirs.
+    """
+    first = title[:1]
+    if not first or unicodedata.category(first) != "Ll" or _WITHOUT_CAPITAL.match(first):
+        return title
+    capital = next((form for form in (first.upper(), first.title()) if len(form) == 1), first)
+    return capital + title[1:]
 
 
 def is_wikimedia(url: str) -> bool:
@@ -286,7 +300,7 @@ def _commons_file(name: str, page: int | None) -> WikimediaFile:
     name = re.sub("_+", "_", _name(name)).strip("_")
     if not name or "/" in name or name.rfind(".") == 0:
         raise NoThumbnailError("a page of Commons that is not a file page")
-    name = name[0].upper() + name[1:]
+    name = with_capital(name)
     digest = hashlib.md5(name.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
     return _with_page(WikimediaFile("wikipedia", "commons", f"{digest[0]}/{digest[:2]}", name), page)
 

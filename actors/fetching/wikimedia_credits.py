@@ -4,14 +4,16 @@ Builds the request and parses the answer; sends nothing. The API is MediaWiki's 
 `extmetadata` of its extension CommonsMetadata.
 """
 
-import json
+import contextlib
 from collections.abc import Sequence
 from html.parser import HTMLParser
 
 from actors.fetching.wikimedia import WikimediaFile
+from actors.untrusted import parse_json
 
 TITLES_PER_REQUEST = 50  # the API's limit
 UNKNOWN = "unknown"
+MAX_HTML = 100_000  # characters that are parsed
 MAX_CHARACTERS = 500  # kept of an author's name; some are whole essays
 _FIELDS = ("Artist", "Attribution", "Credit", "LicenseShortName", "UsageTerms")
 
@@ -42,12 +44,12 @@ def parse_answer(files: Sequence[WikimediaFile], body: bytes) -> list[tuple[str,
         NoAnswerError: the body does not answer `query_form`.
     """
     try:
-        query = json.loads(body)["query"]
+        query = parse_json(body)["query"]
         moved = {step["from"]: step["to"] for key in ("normalized", "redirects") for step in query.get(key, ())}
         pages = {page["title"]: page for page in query.get("pages", ())}
-    except (ValueError, KeyError, TypeError) as error:
+        return [_credit(pages.get(_final_title(file.title, moved))) for file in files]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:  # values of other kinds than the API's
         raise NoAnswerError("the API's answer has no pages") from error
-    return [_credit(pages.get(_final_title(file.title, moved))) for file in files]
 
 
 def _final_title(title: str, moved: dict[str, str]) -> str:
@@ -62,7 +64,7 @@ def _credit(page: object) -> tuple[str, str]:
     try:
         fields = page["imageinfo"][0]["extmetadata"]  # type: ignore[index]
         texts = {name: text_of(str(fields[name]["value"])) for name in _FIELDS if name in fields}
-    except (KeyError, IndexError, TypeError):
+    except (LookupError, TypeError):
         return UNKNOWN, UNKNOWN
     author = texts.get("Artist") or texts.get("Attribution") or texts.get("Credit") or UNKNOWN
     return author, texts.get("LicenseShortName") or texts.get("UsageTerms") or UNKNOWN
@@ -88,8 +90,9 @@ class _TextParser(HTMLParser):
 
 
 def text_of(html: str) -> str:
-    """Return the text of a piece of HTML on one line, at most `MAX_CHARACTERS` long."""
+    """Return the text of a piece of HTML on one line, at most `MAX_CHARACTERS` long; damaged HTML ends early."""
     parser = _TextParser()
-    parser.feed(html)
-    parser.close()
+    with contextlib.suppress(AssertionError):  # the parser's answer to some unclosed declarations
+        parser.feed(html[:MAX_HTML])
+        parser.close()
     return " ".join("".join(parser.parts).split())[:MAX_CHARACTERS]

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from actors.rubrics import thoughts
 from actors.rubrics.rubric_questions import Answer, Question
 from actors.status import EMPTY_ANSWER, Status, is_blank
+from actors.untrusted import parse_first_json
 
 MAX_OBJECTS = 200  # positions to look for an object, which bounds the time for a text full of braces
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
-_DECODER_LIMITS = (ValueError, RecursionError)
 
 
 class ParsedAnswer(NamedTuple):
@@ -133,8 +133,8 @@ def _objects(text: str) -> list[dict[str, Any]]:
     while place >= 0 and attempts < MAX_OBJECTS:
         attempts += 1
         try:
-            value, end = decoder.raw_decode(text, place)
-        except _DECODER_LIMITS:
+            value, end = parse_first_json(text, place, decoder)
+        except ValueError:
             end = place + 1
         else:
             objects.append(value)

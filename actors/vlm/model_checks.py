@@ -10,6 +10,7 @@ from actors import hub, model_files
 from actors.errors import first_line
 from actors.local_models import is_local, is_ready, resolve
 from actors.rubrics import thoughts
+from actors.untrusted import parse_json
 from actors.vlm.families import FAMILIES
 
 CONFIG = "config.json"
@@ -240,9 +241,9 @@ def _files(model: str, revision: str | None, *, local_only: bool = False) -> _Mo
 def _config(model: str, files: _ModelFiles) -> dict[str, Any]:
     """Return the content of the model's config, which must have a `model_type`."""
     try:
-        config: dict[str, Any] = json.loads(files.read(CONFIG) or "")
+        config: dict[str, Any] = parse_json(files.read(CONFIG) or "")
         config["model_type"]
-    except (json.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)") from None
     return config
 

@@ -17,7 +17,7 @@ METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `act
 
 def rating_table(rows: Sequence[RatingRow]) -> pa.Table:
     """Return the rows as table `ratings`; a missing column is null."""
-    return pa.Table.from_pylist(list(rows), schema=schemas.RATINGS)
+    return schemas.to_table(rows, schemas.RATINGS)
 
 
 def rating_key(

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors import schemas
 from actors.rubrics.rubric_questions import Answer
 from actors.status import Status
 from jobs.judging.kept_rubric import ORDINAL, KeptQuestion, KeptRubric
@@ -71,7 +72,7 @@ def score_rows(
 
 def rating_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows as table `ratings`; a missing column is null."""
-    return pa.Table.from_pylist(list(rows), schema=TABLES["ratings"].schema())
+    return schemas.to_table(rows, TABLES["ratings"].schema())
 
 
 def _scored(score: float) -> dict[str, Any]:

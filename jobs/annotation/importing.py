@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from actors import schemas
 from actors.ids import content_id
 from actors.rubrics.people import FreeText
 from jobs.annotation import remarks, rows, tabular
@@ -257,7 +258,7 @@ class _RejectSpool:
             self._flush()
 
     def _flush(self) -> None:
-        self._writer.write_table(pa.Table.from_pylist([asdict(r) for r in self._held], schema=REJECTS))
+        self._writer.write_table(schemas.to_table([asdict(r) for r in self._held], REJECTS))
         self._held.clear()
 
     def __exit__(self, *_: object) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.annotation import json_files, model, tools
+from jobs.annotation import model, tools
 from jobs.annotation.answers import ISSUE
 from jobs.annotation.tools import COMMENT, REMARK, REPORT, WELFARE, Done, ToolReading
+from jobs.corpora import json_files
 from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 

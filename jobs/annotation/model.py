@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
+
 ROWS_AT_A_TIME = 20_000  # rows held as Python objects: a few tens of MB
 TRUE, FALSE = frozenset("1 true t yes y x ja oui si".split()), frozenset(["", *"0 false f no n nein non".split()])
 
@@ -46,7 +48,7 @@ ATTRIBUTES = ("country", "pool", "experience")
 
 def table(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
     """Return rows as an Arrow table; columns that a row does not have are null."""
-    return pa.Table.from_pylist(list(rows), schema=schema)
+    return schemas.to_table(rows, schema)
 
 
 def blank(text: Any) -> bool:

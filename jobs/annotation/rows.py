@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors import schemas
 from actors.ids import content_id
 from actors.status import Status
 from jobs.annotation.answers import ISSUE, Questionnaire
@@ -138,7 +139,7 @@ class RaterRows:
     def table(self) -> pa.Table:
         """Return rows of `raters`, sorted by name."""
         rows = [{"rater": rater, "kind": self.kind, **attributes} for rater, attributes in sorted(self.seen.items())]
-        return pa.Table.from_pylist(rows, schema=TABLES["raters"].schema())
+        return schemas.to_table(rows, TABLES["raters"].schema())
 
 
 class Distinct:

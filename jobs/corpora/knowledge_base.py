@@ -4,7 +4,6 @@ Exports of WordNet and BabelNet are tables with one or several rows per node; th
 row becomes a `NodeEntry`; entries become rows of the tables that `jobs.kb` writes.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -15,18 +14,17 @@ from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.ids import content_id
-from actors.numbers import json_integer
-from jobs.corpora import delimited
+from jobs.corpora import delimited, json_files
 from jobs.corpora.delimited import Dialect
 from jobs.corpora.delimited_batches import text_batches
 from jobs.errors import InputError
 from jobs.runtime.selection.exclusions import ID
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
+from jobs.store.writer import Reject
 
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl")
 ROWS = 20_000  # rows in memory as Python objects
-BLOCK = 8 << 20  # bytes of JSON lines
 
 
 @dataclass
@@ -71,7 +69,7 @@ class NodeEntry(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """A row without a node, or with a value that is not text."""
+    """A row without a node, with a value that is not text, or a line that is not JSON; `row` is then the line."""
 
     row: int
     message: str
@@ -82,7 +80,8 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
     """Return the files of the knowledge base, sorted by name.
 
     Raises:
-        InputError: there are no files, a key has an invalid value, or a file lacks a column or has a duplicate one.
+        InputError: there are no files, a key has an invalid value, a file lacks a column or has a duplicate one, or a
+            .jsonl file does not begin with JSON lines.
     """
     if config.window_words < 1 or not 0 <= config.overlap_words < config.window_words:
         raise InputError(
@@ -97,7 +96,9 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
     required = _source_columns(config.columns)
     for file in files:
         header = column_names(file.uri, config.encoding)
-        if header is not None:
+        if header is None:
+            next(json_files.lines(file.uri, lambda _: None))
+        else:
             delimited.require_columns(
                 file.uri, header, required.values(), hint=" (choose with knowledge_base.columns.…=)"
             )
@@ -123,7 +124,7 @@ def entries(
 ) -> Iterator[NodeEntry | BadRow]:
     """Yield the rows of one file in order, with one batch in memory at a time.
 
-    A row without a node, or with an object instead of text, becomes a `BadRow`.
+    A row without a node, or with an object instead of text, becomes a `BadRow`, and so does a line that is not JSON.
 
     Args:
         span: the first row and one past the last in a Parquet file; None: all rows.
@@ -131,14 +132,27 @@ def entries(
     Raises:
         InputError: the file cannot be read.
     """
+    if uri.lower().endswith(".jsonl"):
+        yield from _of_lines(uri, config)
+        return
     row = span[0] if span else 0
     try:
         for batch in _batches(uri, config, span):
             for values in batch:
                 row += 1
                 yield _entry(values, config, row)
-    except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InputError(f"{uri}: cannot be read after row {row} ({first_line(error)})") from error
+
+
+def _of_lines(uri: str, config: KnowledgeBaseConfig) -> Iterator[NodeEntry | BadRow]:
+    names = _source_columns(config.columns)
+    bad: list[Reject] = []
+    for line, row in json_files.lines(uri, bad.append):
+        yield from (BadRow(reject.position, reject.message, reject.reason) for reject in bad)
+        bad.clear()
+        yield _entry(_renamed(row, names), config, line)
+    yield from (BadRow(reject.position, reject.message, reject.reason) for reject in bad)
 
 
 def windows(text: str, config: KnowledgeBaseConfig) -> list[str]:
@@ -175,10 +189,6 @@ def _batches(uri: str, config: KnowledgeBaseConfig, span: tuple[int, int] | None
         return
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
-        if uri.lower().endswith(".jsonl"):
-            for lines in _lines(stream):
-                yield (_renamed(json.loads(line, parse_int=json_integer), names) for line in lines if line.strip())
-            return
         for batch in _parquet_batches(pq.ParquetFile(stream), columns, span):
             yield [_renamed(row, names) for row in batch.to_pylist()]
 
@@ -205,17 +215,8 @@ def _dialect(uri: str, encoding: str | None) -> Dialect:
     return delimited.read_dialect(uri, encoding=encoding, encoding_key="knowledge_base.encoding")
 
 
-def _renamed(row: Any, names: dict[str, str]) -> dict[str, Any]:
-    values = row if isinstance(row, dict) else {}
-    return {key: values.get(name) for key, name in names.items()}
-
-
-def _lines(stream: pa.NativeFile) -> Iterator[list[str]]:
-    rest = b""
-    while block := stream.read(BLOCK):
-        *whole, rest = (rest + block).split(b"\n")
-        yield [line.decode("utf-8-sig") for line in whole]  # the first may have a byte-order mark
-    yield [rest.decode("utf-8-sig")]
+def _renamed(row: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {key: row.get(name) for key, name in names.items()}
 
 
 def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> NodeEntry | BadRow:

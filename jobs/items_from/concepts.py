@@ -1,6 +1,5 @@
 """Concepts that a language model proposes for sets of labels, matched to articles of a knowledge base."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
+from actors.untrusted import lines, parse_json
 from jobs.retrieval.lemma_index import NamedNode, words_of
 
 COLUMNS = ("concept", "proxy", "labels", "gold", "gold_node", "title", "proposals", "picture")
@@ -15,7 +15,6 @@ SEPARATOR = "; "  # between the labels in a cell
 PROXY, LABELS = "proxy", "labels"  # roles of texts
 NOT_JSON, NO_LABEL, NO_ARTICLE = "not a JSON object with concept and labels", "no label of the set", "no article"
 _FENCE = re.compile(r"^\s*```\w*\s*$")
-_DECODER_LIMITS = (ValueError, RecursionError)
 
 
 class Proposal(NamedTuple):
@@ -57,14 +56,14 @@ def proxy_item(name: str, labels: Sequence[str]) -> tuple[dict[str, Any], list[d
 
 def proposals(text: str) -> Iterator[Proposal | None]:
     """Yield the concepts in a response, JSON objects one per line or in a list; None for any other line."""
-    lines = [line for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
+    kept = [line for line in lines(text) if line.strip() and not _FENCE.match(line)]
     try:
-        whole = json.loads("\n".join(lines))
-    except _DECODER_LIMITS:
-        for line in lines:
+        whole = parse_json("\n".join(kept))
+    except ValueError:
+        for line in kept:
             try:
-                yield _proposal(json.loads(line.strip().rstrip(",")))
-            except _DECODER_LIMITS:
+                yield _proposal(parse_json(line.strip().rstrip(",")))
+            except ValueError:
                 yield None
         return
     yield from map(_proposal, whole if isinstance(whole, list) else [whole])
@@ -124,5 +123,4 @@ def _proposal(value: Any) -> Proposal | None:
     concept, labels = value.get("concept"), value.get("labels")
     if not isinstance(concept, str) or not concept.strip() or not isinstance(labels, list):
         return None
-    storable = concept.strip().encode(errors="replace").decode()  # an escape may be half a character, as in \\ud83c
-    return Proposal(storable, tuple(str(label) for label in labels))
+    return Proposal(concept.strip(), tuple(str(label) for label in labels))

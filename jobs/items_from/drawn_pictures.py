@@ -75,7 +75,7 @@ class DrawnPictures:
             for prompt_id, text in prompts
             for sample in range(self.samples)
         ]
-        return pa.Table.from_pylist(rows, schema=schemas.IMAGE_PROMPTS)
+        return schemas.to_table(rows, schemas.IMAGE_PROMPTS)
 
     def items(self, prompts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
         """Return a row of `items` per picture, from pairs of a prompt's id and the row of `items` to complete."""

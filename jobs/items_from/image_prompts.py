@@ -1,6 +1,5 @@
 """Prompts for text-to-image models from a table of texts or items, and the items that show the pictures."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.untrusted import parse_json
 from jobs.errors import InputError
 from jobs.items_from.drawn_pictures import DrawnPictures, model_of
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
@@ -152,9 +152,8 @@ def _no_role(key: str, texts: TableSource, role: str) -> str:
 def _item_of_text(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a prompt's row of `items` without its picture; the values of `jobs.prompts` become attributes."""
     try:
-        values = json.loads(row["source"] or "{}").items()
-        # An escape may be half a character, as in \\ud83c, which no table can hold.
-        attributes = [tuple(str(part).encode(errors="replace").decode() for part in pair) for pair in values]
-    except (ValueError, AttributeError, RecursionError):  # texts that remine prompts did not write
+        values = parse_json(row["source"] or "{}").items()
+        attributes = [tuple(map(str, pair)) for pair in values]
+    except (ValueError, AttributeError):  # texts that remine prompts did not write
         attributes = [("source", row["source"])]
     return {"text_ids": [row["text_id"]], "attributes": attributes}

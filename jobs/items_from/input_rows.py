@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
-from jobs.annotation import json_files
-from jobs.corpora import delimited
+from jobs.corpora import delimited, json_files
 from jobs.errors import InputError
 from jobs.store.files import faults, locations
 from jobs.store.files.locations import Object

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -79,7 +80,7 @@ class ItemsPlan:
 
 def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return `rows` with the table's schema; missing columns are null."""
-    return pa.Table.from_pylist(list(rows), schema=TABLES[table].schema())
+    return schemas.to_table(rows, TABLES[table].schema())
 
 
 def check(cfg: Writing, plan: ItemsPlan, excluded: Exclusions) -> dict[str, TablePlan]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors import schemas
 from jobs.errors import InputError
 from jobs.items_from.input_rows import UserFile
 from jobs.items_from.output import ITEMS, UnitRows
@@ -112,7 +113,7 @@ class UnitSpool:
     def _close_unit(self) -> None:
         block, self._block = self._block, _Block()
         for name, writer in self._writers.items():
-            rows = pa.Table.from_pylist(block.rows[name], schema=SCHEMAS[name]).combine_chunks()
+            rows = schemas.to_table(block.rows[name], SCHEMAS[name]).combine_chunks()
             (batch,) = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=SCHEMAS[name])]
             writer.write_batch(batch)
         self._counts.append((len(block.ids), block.excluded, self._exclusion_filter.take_matched()))

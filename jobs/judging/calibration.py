@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors import schemas
 from actors.loglik_rater import METHOD
 from actors.rubrics.rubric_questions import Question
 from actors.status import Status
@@ -164,7 +165,7 @@ def calibrated(
                 answer = answers[-1 if row["score"] >= choice.threshold else 0]
                 row |= {"value": answer.value, "score": answer.score, "comment": choice.text}
         kept.append(row)
-    return pa.Table.from_pylist(kept, schema=rows.schema)
+    return schemas.to_table(kept, rows.schema)
 
 
 def with_choices(raters: Iterable[Mapping[str, Any]], choices: Iterable[SettingChoice]) -> list[dict[str, Any]]:

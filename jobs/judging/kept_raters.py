@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors import schemas
 from jobs.errors import InputError
 from jobs.models.vlm import ModelConfig
 from jobs.store.files import locations
@@ -39,7 +40,7 @@ def of_model(model: ModelConfig, tallies: Mapping[str, Mapping[str, int]]) -> li
 
 def keep(run: TableRun, rows: Sequence[Mapping[str, Any]]) -> None:
     """Store rows of table `raters` with the run; columns that a row lacks are null."""
-    raters = pa.Table.from_pylist(list(rows), schema=table("raters").schema())
+    raters = schemas.to_table(rows, table("raters").schema())
     out = io.BytesIO()
     pq.write_table(conform(raters, table("raters")), out)
     run.keep(FILE, out.getvalue())

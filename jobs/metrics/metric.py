@@ -11,6 +11,7 @@ from typing import TypedDict
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.status import Status
 from jobs.metrics.intervals import Interval
 from jobs.tables import conform, table
@@ -138,7 +139,7 @@ def metrics_table(metrics: Iterable[Metric]) -> pa.Table:
         jobs.tables.TableError: two metrics have the same name and dims.
     """
     rows = [row(metric) for metric in metrics]
-    return conform(pa.Table.from_pylist(rows, schema=table("metrics").schema()), table("metrics"))
+    return conform(schemas.to_table(rows, table("metrics").schema()), table("metrics"))
 
 
 class MetricRow(TypedDict):

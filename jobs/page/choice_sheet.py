@@ -3,7 +3,6 @@
 import base64
 import csv
 import io
-import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
+from actors.untrusted import parse_json
 from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
 from jobs.html.thumbnails import thumbnail
@@ -118,7 +118,7 @@ def as_page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[st
 def item_of(row: Mapping[str, str]) -> dict[str, Any]:
     """Return the row of table `items` for a chosen row of the sheet; the prompt's values become attributes."""
     try:
-        values = {name: str(value) for name, value in json.loads(row["values"] or "{}").items()}
+        values = {name: str(value) for name, value in parse_json(row["values"] or "{}").items()}
     except (ValueError, AttributeError):  # the texts are not from remine prompts
         values = {"source": row["values"]}
     return {

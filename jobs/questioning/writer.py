@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
+from actors import schemas
 from actors.errors import first_line
 from actors.generator import sample_seed, text_generator
 from actors.rubrics import scene_graphs
@@ -94,7 +93,7 @@ class QuestionWriter:
                 where = f"set {graph.set_id}, {fault.step}"
                 writer.reject(Reject(where, fault.line, fault.kind, _SAYS[fault.kind], fault.text[:RAW_KEPT]))
             report.add(1)
-        writer.write(pa.Table.from_pylist(rows, schema=TABLES["questions"].schema()))
+        writer.write(schemas.to_table(rows, TABLES["questions"].schema()))
         counts = writer.counts
         counts.rows_in = counts.rows_out + counts.rejected.total()
         counts.tallies["sets"] = {"asked": len(graphs), "without questions": counts.rejected[NO_QUESTIONS]}

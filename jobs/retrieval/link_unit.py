@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors import schemas
 from actors.errors import first_line
 from actors.linking import (
     TEXT_METHODS,
@@ -74,7 +75,7 @@ class LinkUnit:
         ranked = (self._by_text if self._settings.method in TEXT_METHODS else self._by_vision)(hits, writer)
         writer.counts.tallies[SHORT] = {"": sum(len(links) < self._settings.k for links in ranked.values())}
         rows = self._rows({query: links for query, links in ranked.items() if links})
-        writer.write(pa.Table.from_pylist(rows, schema=TABLES["links"].schema()))
+        writer.write(schemas.to_table(rows, TABLES["links"].schema()))
         counts = writer.counts
         counts.rows_in = len(rows) + counts.filtered.total() + counts.rejected.total()
         report.add(neighbors.num_rows)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from actors import schemas
 from jobs import tables
 from jobs.errors import RunError
 from jobs.store import failures
@@ -183,9 +184,7 @@ class UnitWriter:
             self._rejects_writer = pq.ParquetWriter(
                 self._rejects_spool, REJECTS, compression="zstd", write_page_checksum=True
             )
-        self._rejects_writer.write_table(
-            pa.Table.from_pylist([asdict(reject) for reject in self._rejects], schema=REJECTS)
-        )
+        self._rejects_writer.write_table(schemas.to_table([asdict(reject) for reject in self._rejects], REJECTS))
         self._rejects.clear()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

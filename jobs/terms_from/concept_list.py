@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.fetching.wikimedia import with_capital
 from actors.rubrics import checks
 from jobs.terms_from.graph import item_number
 
@@ -72,5 +73,4 @@ class ConceptList:
 
 def site_title(title: str) -> str:
     """Return a title with an initial capital and spaces, as in MediaWiki."""
-    title = title.replace("_", " ").strip()
-    return title[:1].upper() + title[1:]
+    return with_capital(title.replace("_", " ").strip())

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from omegaconf import MISSING
 
+from actors.untrusted import parse_json
 from jobs.errors import InputError
 from jobs.store.files import locations, read_ahead
 from jobs.store.files.objects import Object
@@ -119,14 +120,14 @@ def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
 def _document(data: bytes) -> Iterator[Line]:
     """Yield each entity of a JSON document as a separate line; if the document is invalid, the document itself."""
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
+        value = parse_json(data)
+    except ValueError:
         yield Line(data, 0)
         return
     if isinstance(value, dict) and isinstance(value.get("entities"), dict):
         value = list(value["entities"].values())
     for entity in value if isinstance(value, list) else [value]:
-        yield Line(json.dumps(entity, ensure_ascii=False).encode("utf-8", "surrogatepass"), 0)
+        yield Line(json.dumps(entity, ensure_ascii=False).encode(), 0)
 
 
 class _LineJoiner:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import simdjson
 
+from actors.errors import first_line
 from jobs.terms_from.class_tree import ClassLookup
 from jobs.terms_from.graph import Graph, item_number
 from jobs.terms_from.graph_time import GraphTime, read_time
@@ -47,7 +48,10 @@ class EntityParser:
             value = self._parser.parse(text)
         except RuntimeError:  # values of the last document are still referenced, for example by a traceback
             self._parser = simdjson.Parser()
-            value = self._parser.parse(text)
+            try:
+                value = self._parser.parse(text)
+            except RuntimeError as error:  # integers of more than 64 bits, or nested too deeply
+                raise ValueError(first_line(error)) from error
         if _object(value) is None:
             raise NotAnEntityError("a line must be one JSON object")
         return cast("Mapping[str, Any]", value)

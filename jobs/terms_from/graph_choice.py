@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from actors import schemas
 from jobs.errors import InputError
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect
@@ -136,7 +136,7 @@ def _write(
         unit_terms, row = UnitTerms(cfg, concepts, graph.concepts, choice), firsts[task.unit.name]
         with UnitWriter(run.target, task) as writer:
             for rows in _batches(task.unit.inputs[0].uri, task.unit.limit):
-                writer.write(pa.Table.from_pylist(list(unit_terms.rows(rows, row)), schema=schema))
+                writer.write(schemas.to_table(unit_terms.rows(rows, row), schema))
                 row += len(rows)
             counts = writer.counts
             counts.filtered.update(unit_terms.filtered)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import pyarrow as pa
-
+from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.status import Status
@@ -103,7 +102,7 @@ def _write(task: UnitTask, writer: UnitWriter, reader: TitleLines) -> None:
         of_model = counts.tallies.setdefault(f"{LINES}{response['model']}", {})
         for kind, number in kinds.items():
             of_model[kind] = of_model.get(kind, 0) + number
-    writer.write(pa.Table.from_pylist(rows, schema=TABLES[TERMS].schema()))
+    writer.write(schemas.to_table(rows, TABLES[TERMS].schema()))
     lines = Counter[str]()
     for name, tally in counts.tallies.items():
         if name.startswith(LINES):

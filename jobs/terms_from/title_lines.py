@@ -4,11 +4,11 @@ Titles are kept as written. Whether an article with that name exists is not chec
 matches nothing in a corpus (Century, appendix G).
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from actors.untrusted import parse_first_json, parse_json
 from jobs.terms_from.topics import TopicList, spellings
 
 KEYS = ("sub_region", "category", "topic", "page_title")
@@ -16,7 +16,6 @@ VALID, REPEATED = "valid", "repeated"
 UNKNOWN = ("unknown_category", "unknown_topic", "topic_of_other_category", "unknown_sub_region")
 MALFORMED = ("not_json", "not_an_object", "missing_key", "wrong_type", "empty_title", "cut")
 FENCE = "```"
-_DECODER = json.JSONDecoder()
 BRACKETS = ("[", "]")  # lines around a list with one object per line
 
 
@@ -107,8 +106,8 @@ def _lines_to_end(first: str, following: Sequence[str]) -> int:
     """Return how many following lines belong to an object that begins in `first`; 0 if it is not one, or one line."""
     text = "\n".join([first, *following])
     try:
-        _, end = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
+        _, end = parse_first_json(text)
+    except ValueError:
         return 0
     rest = text[end:].partition("\n")[0].strip()
     return text.count("\n", 0, end) if rest in ("", ",") else 0
@@ -117,8 +116,8 @@ def _lines_to_end(first: str, following: Sequence[str]) -> int:
 def _parsed(line: str) -> dict[str, str] | str:
     """Return a line's values by key, or what is wrong with the line; a trailing comma is allowed."""
     try:
-        value: Any = json.loads(line.removesuffix(","))
-    except (ValueError, RecursionError):
+        value: Any = parse_json(line.removesuffix(","))
+    except ValueError:
         return "not_json"
     if not isinstance(value, dict):
         return "not_an_object"

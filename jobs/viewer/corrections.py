@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-
+from actors import schemas
 from actors.ids import content_id
 from actors.status import Status
 from jobs.errors import InputError
@@ -139,7 +138,7 @@ class Corrections:
             for task in run.todo:
                 with UnitWriter(run.target, replace(task, retired=task.retired[-GENERATIONS_LISTED:])) as writer:
                     writer.counts.rows_in = len(rows)
-                    writer.write(pa.Table.from_pylist(rows, schema=_SCHEMA))
+                    writer.write(schemas.to_table(rows, _SCHEMA))
             run.finish()
 
 

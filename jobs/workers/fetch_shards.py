@@ -1,14 +1,18 @@
 """Pictures inside larger files: WebDataset tar shards, and Parquet files with a column of bytes."""
 
 import asyncio
+import bz2
+import gzip
+import lzma
 import tarfile
+import zlib
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
-from tarfile import EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
-from typing import Self
+from tarfile import EmptyHeaderError, EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -71,15 +75,18 @@ class Shards:
         position = 0
         with read_ahead.opened(uri) as stream:
             try:
-                with tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member, bufsize=READ_BYTES) as tar:
+                # ignore_zeros: archives that were joined are read as one, see `_Member`.
+                with tarfile.open(
+                    fileobj=_Unpacked(stream), mode="r|", tarinfo=_Member, bufsize=READ_BYTES, ignore_zeros=True
+                ) as tar:
                     for member in tar:
                         position = member.offset
-                        if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in SUFFIXES:
+                        if why := _not_read(member):
                             writer.counts.rows_in += 1
-                            writer.counts.filtered["no_picture_by_name"] += 1
+                            writer.counts.filtered[why] += 1
                             continue
                         yield self._member(tar, member)
-            except (tarfile.TarError, EOFError, OSError) as error:
+            except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
                 if faults.is_of_store(error):
                     raise
                 writer.counts.rows_in += 1
@@ -164,20 +171,58 @@ def bytes_column(schema: pa.Schema, configured: str | None, uri: str) -> str:
 def _holds_bytes(kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind):
         return kind.get_field_index("bytes") >= 0 and _holds_bytes(kind.field("bytes").type)
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
+
+
+class _Unpacked:
+    """The bytes of a tar file, unpacked if they are compressed; joined compressed files are read as one.
+
+    `tarfile` itself would end with the first of several compressed files.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        magic = stream.read(8)
+        stream.seek(0)
+        if magic.startswith(b"\x1f\x8b"):
+            self.read = gzip.GzipFile(fileobj=stream).read1
+        elif magic.startswith(b"BZh"):
+            self.read = bz2.BZ2File(stream).read1
+        elif magic.startswith(b"\xfd7zXZ"):
+            self.read = lzma.LZMAFile(stream).read1  # noqa: SIM115 (it closes nothing)
+        else:
+            self.read = stream.read
+        # read1: `read` would raise at damage instead of returning the bytes before it.
+
+
+def _not_read(member: tarfile.TarInfo) -> str | None:
+    """Return why a member is left out; None if its name is that of a picture."""
+    path = PurePosixPath(member.name)
+    if "__MACOSX" in path.parts or path.name.startswith("._"):  # metadata that macOS adds to each file
+        return "macos_metadata"
+    return None if member.isfile() and path.suffix.lower() in SUFFIXES else "no_picture_by_name"
 
 
 class _Member(tarfile.TarInfo):
-    """A member that raises for a damaged header; `tarfile` takes such a header, except the first, for the end."""
+    """A member that raises for a damaged header; `tarfile` takes such a header, except the first, for the end.
+
+    After the end of an archive, only zeros and further archives may follow.
+    """
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
         try:
-            return super().fromtarfile(tarfile)
-        except EOFHeaderError:  # the regular end of the archive
+            member = super().fromtarfile(tarfile)
+        except EOFHeaderError:  # the regular end of an archive
+            tarfile.remine_ended = True  # type: ignore[attr-defined]
             raise
         except HeaderError as error:
-            raise ReadError(f"{error} where a member or the end should be") from error
+            ended = getattr(tarfile, "remine_ended", False)
+            if ended and isinstance(error, EmptyHeaderError):  # the end of the file
+                raise
+            where = "after the end of the archive" if ended else "where a member or the end should be"
+            raise ReadError(f"{error} {where}") from error
+        tarfile.remine_ended = False  # type: ignore[attr-defined]
+        return member
 
 
 class ShardUnit:

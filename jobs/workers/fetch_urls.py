@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.fetching.http_connection import tls_context
 from actors.fetching.rate_limits import Limiter
-from actors.numbers import whole_number
 from actors.rows import ImageRow
 from actors.status import Status
+from actors.untrusted import whole_number
 from actors.url_fetcher import Credits, ImageRequest, UrlFetcher, UrlFetcherSettings
 from jobs.corpora.records import read_records
 from jobs.runtime.board import Reporter

@@ -3,8 +3,6 @@
 from types import TracebackType
 from typing import Self
 
-import pyarrow as pa
-
 from actors import schemas
 from actors.rows import ImageRow
 from jobs.store.writer import UnitWriter
@@ -29,7 +27,7 @@ class ImageWriter:
 
     def _flush(self) -> None:
         if self._rows:
-            self._writer.write(pa.Table.from_pylist(self._rows, schema=schemas.IMAGES))
+            self._writer.write(schemas.to_table(self._rows, schemas.IMAGES))
             self._rows, self._bytes = [], 0
 
     def __enter__(self) -> Self:

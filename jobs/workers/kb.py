@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-import pyarrow as pa
-
+from actors import schemas
 from actors.errors import first_line
 from actors.ids import content_id
 from jobs.corpora.knowledge_base import BadRow, KnowledgeBaseConfig, NodeEntry, entries, image_id, text_id, windows
@@ -73,7 +72,7 @@ class KnowledgeBaseUnit:
 
     def _write(self, writer: UnitWriter, rows: list[dict[str, Any]]) -> None:
         if rows:
-            writer.write(pa.Table.from_pylist(rows, schema=self._schema))
+            writer.write(schemas.to_table(rows, self._schema))
 
     def _nodes(self, entries: Iterator[NodeEntry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
         n_entries = 0

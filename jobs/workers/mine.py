@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.ids import content_id
 from actors.titles import Fold, TitleMatcher
 from jobs.corpora.corpus import Corpus, MatchedRow
@@ -121,4 +122,4 @@ def record_of(uri: str, row: MatchedRow, sources: Mapping[str, Sequence[str]], r
 
 
 def _write(writer: UnitWriter, records: list[dict[str, Any]]) -> None:
-    writer.write(pa.Table.from_pylist(records, schema=TABLES["records"].schema()))
+    writer.write(schemas.to_table(records, TABLES["records"].schema()))

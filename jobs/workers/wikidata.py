@@ -1,12 +1,11 @@
 """Workers of `terms`: read one unit of a dump, and write its classes or its entities."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from actors import schemas
+from actors.untrusted import parse_json
 from jobs.runtime.board import Reporter
 from jobs.store.files import locations
 from jobs.store.units import Unit
@@ -60,7 +59,7 @@ class ClassUnit:
         if not self._titles or (at := text.find(self._site)) < 0:
             return False
         link = self._link.match(text, at)
-        return link is None or json.loads(link[1]) in self._titles
+        return link is None or parse_json(link[1]) in self._titles
 
     def _edges(self, parsed: Entity) -> Iterator[tuple[str, str, str]]:
         kind = entity.kind_of(parsed)
@@ -179,7 +178,7 @@ class _BatchedRows:
     def flush(self) -> None:
         """Write the rows."""
         if self._rows:
-            self._writer.write(pa.Table.from_pylist(list(self._rows.values()), schema=self._schema))
+            self._writer.write(schemas.to_table(self._rows.values(), self._schema))
             self._report.add(0, matched=len(self._rows))
             self._rows.clear()
 

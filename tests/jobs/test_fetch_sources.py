@@ -1,6 +1,9 @@
 """Tar shards, Parquet, records that repeat a picture, and the keys of `fetch`: without Ray where it is not needed."""
 
+import bz2
+import gzip
 import io
+import lzma
 import random
 import tarfile
 from pathlib import Path, PurePosixPath
@@ -25,6 +28,7 @@ from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_shards import Shards, ShardUnit
+from tests.cases import check_cases
 from tests.factories import record, write_pictures, write_records
 from tests.forwarding import counted_s3
 from tests.picture_site import jpeg
@@ -300,3 +304,68 @@ def test_a_limit_takes_the_first_pictures_of_each_shard(tmp_path: Path) -> None:
     rows, counts = written(units, Shards("webdataset", str(tmp_path), 15_000, None, None), tmp_path / "out")
     assert [row["source_url"].rsplit("#", 1)[1] for row in rows] == ["0.jpg", "1.jpg"]
     assert (counts.rows_in, counts.filtered) == (3, {"no_picture_by_name": 1})
+
+
+def test_what_follows_the_end_of_a_tar_is_read_or_rejected(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        tar(tmp_path / f"{name}.part", {f"{name}{number}.jpg": jpeg() for number in range(2)})
+    first, second = ((tmp_path / f"{name}.part").read_bytes() for name in ("a", "b"))
+    end = len(first.rstrip(b"\0")) + 512
+    packers = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+    files = {
+        "joined.tar": (first + second, 4, 0),
+        "thrice.tar": (first + second + first, 6, 0),
+        "short.tar": (first[: end + 1024 - end % 512] + second, 4, 0),
+        "padded.tar": (first + bytes(51200), 2, 0),
+        "page.tar": (first + b"<html>" * 200, 2, 1),
+        "text.tar": (first + b"more", 2, 1),
+        "cut.tar": (first + second[:700], 2, 1),
+        **{f"joined.tar.{name}": (pack(first) + pack(second), 4, 0) for name, pack in packers.items()},
+        **{f"whole.tar.{name}": (pack(first + second), 4, 0) for name, pack in packers.items()},
+        **{f"cut.tar.{name}": ((pack(first) + pack(second))[:-30], 2, 1) for name, pack in packers.items()},
+    }
+
+    def check(name: str) -> None:
+        data, pictures, rejected = files[name]
+        (tmp_path / name).write_bytes(data)
+        shards = Shards("webdataset", str(tmp_path), 10**6, None, None)
+        rows, counts = written(tar_units(str(tmp_path / name)), shards, tmp_path / "out" / name)
+        assert (counts.rejected.total(), counts.balances()) == (rejected, True)
+        assert len(rows) == pictures if not name.startswith("cut") else len(rows) >= pictures
+        assert {row["status"] for row in rows} == {"ok"}
+
+    check_cases(check, list(files))
+
+
+def test_metadata_of_macos_in_tars_is_left_out(tmp_path: Path) -> None:
+    members = [
+        "a.jpg",
+        "._a.jpg",
+        "d/b.jpg",
+        "d/._b.jpg",
+        "__MACOSX/d/._b.jpg",
+        "__MACOSX/c.jpg",
+        "._.DS_Store",
+        ".e.jpg",
+    ]
+    tar(tmp_path / "a.tar", {name: jpeg() for name in members})
+    rows, counts = written(
+        tar_units(str(tmp_path)), Shards("webdataset", str(tmp_path), 10**6, None, None), tmp_path / "out"
+    )
+    assert [row["source_url"].rpartition("#")[2] for row in rows] == ["a.jpg", "d/b.jpg", ".e.jpg"]
+    assert dict(counts.filtered) == {"macos_metadata": 5}
+
+
+def test_pictures_in_any_type_of_bytes(tmp_path: Path) -> None:
+    kinds = [pa.binary(), pa.large_binary(), pa.binary_view()]
+    kinds += [pa.struct([("bytes", kind), ("path", pa.string())]) for kind in kinds]
+
+    def check(kind: pa.DataType) -> None:
+        cell = {"bytes": jpeg(), "path": None} if pa.types.is_struct(kind) else jpeg()
+        path = tmp_path / f"{kind}.parquet"
+        pq.write_table(pa.table({"key": pa.array(["k"], pa.string_view()), "image": pa.array([cell], kind)}), path)
+        units = parquet_units(SourceConfig(name="parquet"), str(path))
+        rows, _ = written(units, Shards("parquet", str(tmp_path), 10**6, None, None), tmp_path / "out" / str(kind))
+        assert [(row["status"], row["bytes"]) for row in rows] == [("ok", jpeg())]
+
+    check_cases(check, kinds)

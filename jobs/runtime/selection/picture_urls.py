@@ -115,10 +115,9 @@ def _wikimedia_files(url: str, parts: SplitResult) -> list[WikimediaFile]:
 
 
 def _file_place(file: WikimediaFile) -> str:
-    # MediaWiki ignores the case of the first letter of a title.
-    name = file.name[:1].upper() + file.name[1:]
     version = f"@{file.stamp}" if file.stamp else ""
-    return f"wikimedia:{file.project}/{file.wiki}/{name}{version}"
+    # MediaWiki ignores the case of the first letter of a title.
+    return f"wikimedia:{file.project}/{file.wiki}/{wikimedia.with_capital(file.name)}{version}"
 
 
 def _path(parts: SplitResult) -> str:

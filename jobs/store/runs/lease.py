@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from actors.untrusted import parse_json
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.run_files import run_uri
@@ -134,7 +135,7 @@ def settle() -> None:
 
 def _read(uri: str) -> dict[str, Any] | None:
     try:
-        content: dict[str, Any] = json.loads(locations.read_bytes(uri))
+        content: dict[str, Any] = parse_json(locations.read_bytes(uri))
         Holder(**content["holder"])
         content["until"] = float(content["until"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # removed, or damaged

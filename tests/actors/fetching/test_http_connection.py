@@ -21,6 +21,8 @@ from actors.fetching.http_connection import (
     HttpRequest,
     Reply,
     _classify,
+    as_given,
+    redirected,
     tls_context,
 )
 from actors.fetching.net_safety import AddressError, BlockedError, CheckedResolver, Rules
@@ -318,3 +320,47 @@ def test_what_a_request_sends() -> None:
         _, _, session = asked(ScriptedAnswer(200), HttpRequest(url, **keys))
         options = {"allow_redirects": False, "headers": headers, "data": data}
         assert session.asked == [(method, URL(url), options)]
+
+
+def test_a_url_is_sent_as_it_is_written() -> None:
+    written = [
+        "/iiif/2/ark%3A%2F12345%2Fab%2C1/full/!300,300/0/default.jpg",
+        "/img/x.jpg?Policy=a~b&Signature=aa%2Fbb%2Bcc%3D%3D&Key-Pair-Id=K",
+        "/http%3A%2F%2Fwww.example.org%2Fa%20b.jpg?w=10&s=abc",
+        "/p?url=https%3A%2F%2Fe.org%2Fa.jpg%3Fx%3D1%26y%3D2",
+        "/a%2Cb.jpg", "/q?crop=1%2C2&x[]=%5B1%5D", "/a%7Eb.jpg", "/a%2fb", "/%E4", "/a/../b/./c", "/a+b?c+d=%2B&&e",
+        "//a;b=c/..%2F/*'()$@:",
+    ]  # fmt: skip
+    quoted = {
+        "/a b.jpg?x y": "/a%20b.jpg?x%20y",
+        "/Zürich/東?q=ü": "/Z%C3%BCrich/%E6%9D%B1?q=%C3%BC",
+        "/100%/%zz%4": "/100%25/%25zz%254",
+        '/"<>\\^`{}': "/%22%3C%3E%5C%5E%60%7B%7D",
+        "/a#part": "/a",
+        "": "/",
+        "?x=1": "/?x=1",
+    }
+    hosts = {"h.org": "h.org", "H.org:8443": "h.org:8443", "bücher.de": "xn--bcher-kva.de", "[::1]:9": "[::1]:9"}
+
+    def check(host: str, sent_host: str, path: str, sent: str) -> None:
+        url = as_given(f"https://{host}{path}")
+        assert (str(url), url.raw_path_qs) == (f"https://{sent_host}{sent}", sent)
+
+    paths = {path: path for path in written} | quoted
+    check_cases(check, [(*host, *path) for host in hosts.items() for path in paths.items()])
+
+
+def test_the_target_of_a_redirect() -> None:
+    def check(location: str, target: str) -> None:
+        header = location.encode("latin-1").decode("utf-8", "surrogateescape")  # as aiohttp decodes the header
+        assert redirected("https://h.org/x/y?z", header) == target
+
+    check_cases(check, [
+        ("/up/caf\xe9.jpg", "https://h.org/up/caf%E9.jpg"),
+        ("/up/caf\xc3\xa9.jpg", "https://h.org/up/café.jpg"),
+        ("\x83e\x83X\x83g.jpg", "https://h.org/x/%83e%83X%83g.jpg"),  # Shift-JIS
+        (" w ", "https://h.org/x/w"),
+        ("?q=%2C", "https://h.org/x/y?q=%2C"),
+        ("//o.org/a%2Cb", "https://o.org/a%2Cb"),
+        ("https://o.org/a%2Cb/../c", "https://o.org/a%2Cb/../c"),
+    ])  # fmt: skip

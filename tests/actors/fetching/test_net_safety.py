@@ -224,3 +224,22 @@ def test_opt_out_headers() -> None:
     assert opted_out(["noai"], ["NoAI"]) == "noai"
     assert opted_out(["noaiming"], words) is None
     assert opted_out([], words) is None
+
+
+def test_any_retry_after_is_seconds_or_none() -> None:
+    date = "Mon, 01 Jan 2026 00:00:00 "
+    texts = [
+        "",
+        " ",
+        "0",
+        "9" * 4000,
+        date + "+" + "9" * 4000,
+        date + "-9999999",
+        date + "GMT" * 1000,
+        "1e9",
+        "Mon",
+        "," * 999,
+    ]
+    texts += [date[:cut] for cut in range(len(date))]
+    assert [text for text in texts if not isinstance(retry_after(text), float | None)] == []
+    assert retry_after(date + "+" + "9" * 4000) is None

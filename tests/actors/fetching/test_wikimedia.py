@@ -21,6 +21,7 @@ from actors.fetching.wikimedia import (
     request_url,
     served_width,
     why_no_thumbnail,
+    with_capital,
 )
 from tests.cases import check_cases
 
@@ -330,3 +331,13 @@ def test_real_addresses(data: Path) -> None:
     for url, mime_type in urls:
         assert why_no_thumbnail(url, mime_type) is None, url
         assert unquote(parse(url).original_url()) == unquote(url).replace("http:", "https:")
+
+
+def test_the_first_letter_gets_the_capital_that_wikimedia_gives_it() -> None:
+    kept = ["", "A", "1", "ßtest.jpg", "ŉ", "ǰ", "ﬁ", "თბ", "ჿ", "ǅ", "ⅰ", "ⓐ", "ᾲ", "東", "\udce9"]
+    expected = {name: name for name in kept} | {"alice": "Alice", "århus": "Århus", "ж": "Ж", "ı": "I"}
+    expected |= {"ǆ": "Ǆ", "ᾀ": "ᾈ"}
+    assert {name: with_capital(name) for name in expected} == expected
+    for page, place in (("\u10d7\u10d1\u10d8\u10da\u10d8\u10e1\u10d8.jpg", "8/8a"), ("\u00dftest.jpg", "4/43")):
+        file = parse(f"https://commons.wikimedia.org/wiki/File:{page}")
+        assert (file.name, file.hash) == (page, place)

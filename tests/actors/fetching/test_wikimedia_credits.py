@@ -1,3 +1,4 @@
+import contextlib
 import json
 from typing import Any
 
@@ -101,3 +102,41 @@ def test_text_of() -> None:
     assert text_of("</style>A<b>B</b>C<li>D") == "ABC D"
     assert text_of("<script>x<style>y</style>z</script>A") == "A"
     assert text_of("a < b <") == "a < b <"
+
+
+def test_an_answer_of_any_shape_is_credits_or_none() -> None:
+    def check(body: bytes) -> None:
+        with contextlib.suppress(NoAnswerError):
+            credits = parse_answer(FILES, body)
+            assert len(credits) == 2
+            assert all(isinstance(text, str) and text.encode() for credit in credits for text in credit)
+
+    values: list[Any] = [None, 5, "x", [], {}, [None], [5], [{}], {"x": 1}, True, 10**30]
+    bodies = [json.dumps(value) for value in values]
+    bodies += [json.dumps({"query": value}) for value in values]
+    for key in ("pages", "normalized", "redirects"):
+        bodies += [json.dumps({"query": {key: value}}) for value in values]
+    for value in values:
+        bodies += [json.dumps({"query": {"redirects": [{"from": "File:A b.jpg", "to": value}]}})]
+        for fields in (value, {"Artist": value}, {"Artist": {"value": value}}):
+            title = {"title": "File:A b.jpg", "imageinfo": [{"extmetadata": fields}]}
+            bodies += [json.dumps({"query": {"pages": [title]}})]
+        bodies += [json.dumps({"query": {"pages": [{"title": "File:A b.jpg", "imageinfo": value}]}})]
+    for html in (
+        "<![<![" * 3,
+        "<!",
+        "<?",
+        "&#" + "9" * 5000 + ";",
+        "<" * 50_000,
+        "<a b='" * 999,
+        "\ud83d",
+        "<![CDATA[",
+    ):
+        bodies += [json.dumps({"query": {"pages": [page("File:A b.jpg", Artist=html)]}})]
+    bodies += ["[" * 200_000, '{"query":' * 200_000, "", "\ufeff"]
+    check_cases(check, [body.encode() for body in bodies])
+
+
+def test_half_a_character_in_a_name_is_replaced() -> None:
+    body = json.dumps({"query": {"pages": [page("File:A b.jpg", Artist="Ann \ud83d")]}}).encode()
+    assert parse_answer(FILES, body)[0] == ("Ann \ufffd", UNKNOWN)

@@ -66,7 +66,13 @@ def test_the_text_of_a_term() -> None:
     assert term_text(" a \t b\u00a0c ", "keep") == "a b c"
     assert term_text("Sit-in, (1960) – ‘x’_y", "strip") == "Sitin 1960 – ‘x’y"
     assert term_text("-.-", "strip") == ""
-    assert [site_title(title) for title in ("civil_war ", "", "éire", "War")] == ["Civil war", "", "Éire", "War"]
+    assert [site_title(title) for title in ("civil_war ", "", "éire", "War", "ßx")] == [
+        "Civil war",
+        "",
+        "Éire",
+        "War",
+        "ßx",
+    ]
 
 
 def test_an_entity_has_a_row_for_each_concept_and_distinct_name() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.annotation import json_files
+from jobs.corpora import json_files
 from jobs.errors import InputError
 from jobs.store.writer import RAW_KEPT, Reject
 from tests.cases import check_cases
@@ -63,8 +63,8 @@ def test_long_elements_and_lines_are_cut_off_or_refused(tmp_path: Path, monkeypa
                 list(json_files.elements(str(array)))
 
 
-def test_half_characters_become_question_marks(tmp_path: Path) -> None:
-    escaped = {r"\ud83d\ude00": "\U0001f600", r"a\ud83d": "a?", r"\uDE00b": "?b", r"\u00e9": "é"}
+def test_half_characters_become_replacement_characters(tmp_path: Path) -> None:
+    escaped = {r"\ud83d\ude00": "\U0001f600", r"a\ud83d": "a\ufffd", r"\uDE00b": "\ufffdb", r"\u00e9": "é"}
     array, lines = tmp_path / "a.json", tmp_path / "b.jsonl"
     array.write_text("[" + ", ".join(f'"{text}"' for text in escaped) + "]")
     lines.write_text("".join(f'{{"t": "{text}"}}\n' for text in escaped))
@@ -91,8 +91,60 @@ def test_json_that_is_not_an_array_is_refused(tmp_path: Path) -> None:
     check_cases(check, cases)
 
 
-@pytest.mark.parametrize(("text", "message"), [("\n \n", "empty"), ("\n[1]\n{}", "line 2 is not a JSON object")])
-def test_what_are_no_json_lines_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "b.jsonl").write_text(text)
-    with pytest.raises(InputError, match=message):
-        list(json_files.lines(f"{tmp_path}/b.jsonl", lambda _: None))
+def test_what_are_no_json_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_files, "LINES_TRIED", 3)
+
+    def check(text: str, message: str) -> None:
+        (tmp_path / "b.jsonl").write_text(text)
+        rejects: list[Reject] = []
+        with pytest.raises(InputError, match=message):
+            list(json_files.lines(f"{tmp_path}/b.jsonl", rejects.append))
+        assert not rejects
+
+    check_cases(check, [
+        ("\n \n", "empty"),
+        ("\n[1]\n", "line 2 is not a JSON object"),
+        ("[\n1,\n2,\n{}\n", "line 1 is not a JSON object"),
+    ])  # fmt: skip
+
+
+def test_a_damaged_line_costs_no_other_line_wherever_it_is(tmp_path: Path) -> None:
+    good = [f'{{"n": {number}}}' for number in range(3)]
+    path = tmp_path / "b.jsonl"
+    damaged = ['{"n": ', "", '{"n": NaN0}', "[" * 100_000, '{"n": "\udc80"}', "null", "7", '"x"', "[]", "{}}"]
+
+    def check(place: int) -> None:
+        lines = [*good[:place], *damaged, *good[place:]]
+        path.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
+        rejects: list[Reject] = []
+        read = [row["n"] for _, row in json_files.lines(str(path), rejects.append)]
+        assert (read, len(rejects)) == ([0, 1, 2], len(damaged) - 1)
+        assert {reject.reason for reject in rejects} == {"not_json"}
+
+    check_cases(check, range(4))
+
+
+def test_joined_arrays_are_read_as_one_and_other_text_after_an_array_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+
+    def check(text: str, expected: list[int] | str) -> None:
+        path.write_text(text, encoding="utf-8")
+        for chunk in (1, 3, 1000):
+            monkeypatch.setattr(json_files, "CHUNK", chunk)
+            if isinstance(expected, list):
+                assert list(json_files.elements(str(path))) == expected
+            else:
+                with pytest.raises(InputError, match=expected):
+                    list(json_files.elements(str(path)))
+
+    check_cases(check, [
+        ("[1]\n[2]\n", [1, 2]),
+        ("[1][][2, 3]", [1, 2, 3]),
+        ("[]\n\ufeff[4]\n\n", [4]),
+        ("[1]\n, 2 ]", "',' after the end of the array, which has 1 elements"),
+        ('[1] {"a": 2}', "'{' after the end of the array"),
+        ("[1, 2]]", "']' after the end of the array, which has 2 elements"),
+        ("[1][2", "element 3 of the array is not valid JSON"),
+    ])  # fmt: skip
