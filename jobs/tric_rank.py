@@ -74,6 +74,11 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
     metrics = list(ranking_metrics(split, worded, rankings))
     ranked, count = len(picture_vectors), len(split.captions)
     say(f"tric_rank: {ranked:,} of {len(split.pictures):,} pictures ranked, {quantity(count, 'caption')} each")
+    if (left := len(split.pictures) - ranked) and split.expected:
+        say(
+            f"  the metrics leave out the {quantity(left, 'picture')} without a vector; out.tsv has the captions in "
+            "the order of the file for them, and the challenge counts these too"
+        )
     summary.show_exclusions(excluded, exclusion_filter.matched)
     _show(split, metrics, pictures.metadata.get("remine.encoder", ""))
 

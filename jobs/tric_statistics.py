@@ -2,9 +2,10 @@
 
     remine tric_statistics path=tric out=R/statistics
 
-`path` has one folder per split (train, train2, dev-0, test-A, test-B). The table has the number of pictures, the mean,
-median, standard deviation, smallest and largest value of year, words and characters per caption, and their histograms,
-for each split and for each union whose splits are all there (TRIC, table I, section VI.B, figures 4 to 7).
+`path` has one folder per split (train, train2, dev-0, test-A, test-B), or is the folder of one split. The table has
+the number of pictures, the mean, median, standard deviation, smallest and largest value of year, words and characters
+per caption, and their histograms, for each split and for each union whose splits are all there (TRIC, table I, section
+VI.B, figures 4 to 7).
 """
 
 import sys
@@ -41,7 +42,7 @@ class HistogramBins:
 class TricStatisticsConfig:
     """Keys of `tric_statistics`."""
 
-    path: str = MISSING  # the folder that has a folder for each split
+    path: str = MISSING  # the folder that has a folder for each split, or the folder of one split
     out: str = MISSING  # the table of metrics to write
     splits: list[str] | None = None  # the folders to read; null: all folders of the release that path has
     unions: dict[str, list[str]] = field(default_factory=dict)  # name -> splits; one with a missing split is left out
@@ -52,12 +53,12 @@ def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
     """Run the job and return the manifest; see the module's docstring."""
     if small := [name for name in ("year", "words", "characters") if getattr(cfg.bins, name) < 1]:
         raise InputError(f"bins.{small[0]}={getattr(cfg.bins, small[0])}: must be at least 1")
-    names = list(cfg.splits) if cfg.splits is not None else _present(cfg.path)
+    path, names = (cfg.path, list(cfg.splits)) if cfg.splits is not None else _present(cfg.path)
     if not names:
         raise InputError("splits=[]: name at least one folder, or omit it to read the folders of the release")
     if clash := next((name for name in cfg.unions if name in names), None):
         raise InputError(f"unions.{clash}: is the name of a split; choose another name")
-    splits = {name: read_split(locations.join(cfg.path, name)) for name in names}
+    splits = {name: read_split(locations.join(path, name)) for name in names}
     unions = {name: list(parts) for name, parts in cfg.unions.items() if set(parts) <= set(splits)}
     bins = {name: int(getattr(cfg.bins, name)) for name in ("year", "words", "characters")}
     metrics = list(statistics(splits, unions, bins))
@@ -65,7 +66,7 @@ def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
     for name in (union for union in cfg.unions if union not in unions):
         say(f"  {name}: left out, {cfg.path} has no {', '.join(p for p in cfg.unions[name] if p not in splits)}")
     identity = {"splits": {name: _hash(split) for name, split in splits.items()}, "unions": unions, "bins": bins}
-    inputs = [o for name in splits for o in locations.find(locations.join(cfg.path, name))]
+    inputs = [o for name in splits for o in locations.find(locations.join(path, name))]
     manifest = write_small(
         cfg.out,
         metrics_table(metrics),
@@ -78,11 +79,15 @@ def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
     return manifest
 
 
-def _present(path: str) -> list[str]:
-    """Return the splits of the release that `path` has."""
-    parents = {o.uri.rsplit("/", 2)[-2] for o in locations.find(path) if o.uri.endswith("/in.tsv")}
-    if names := [name for name in SPLITS if name in parents]:
-        return names
+def _present(path: str) -> tuple[str, list[str]]:
+    """Return the folder of the splits, and the splits of the release that it has; of a split's folder, that split."""
+    folders = {o.uri.rsplit("/", 1)[0] for o in locations.find(path) if o.uri.endswith("/in.tsv")}
+    whole = locations.absolute(path).rstrip("/")
+    if whole in folders:
+        parent, _, name = whole.rpartition("/")
+        return parent, [name]
+    if names := [name for name in SPLITS if name in {folder.rsplit("/", 1)[-1] for folder in folders}]:
+        return path, names
     raise InputError(f"path={path}: has none of the folders {', '.join(SPLITS)} with in.tsv; name others with splits=")
 
 

@@ -1,4 +1,4 @@
-"""Mean reciprocal rank, accuracy at k and recall at k of ranked lists, with bootstrap intervals over queries.
+"""Mean reciprocal rank, accuracy at k and recall at k of ranked lists, with intervals over queries.
 
 A rank is 1 for the first answer of a list; 0 means that the right answer is not in the list. Queries without a list,
 such as unreadable pictures, have no rank: `asked` - n counts them, and they lower the coverage.
@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.intervals import bootstrap, ratio
+from jobs.metrics.intervals import bootstrap, ratio, share
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Ranks = NDArray[np.int64]
@@ -41,7 +41,7 @@ def mrr(ranks: ArrayLike, *, cut: int | None = None, asked: int | None = None) -
         asked: number of queries, ranked or not.
     """
     past = f" or its rank is above {cut}" if cut else ""
-    definition = f"{_MRR}{past} (TRIC, section IV.B); n counts queries."
+    definition = f"{_MRR}{past} (TRIC, section IV.B); n counts ranked queries: those without a list are left out."
     return _mean(f"mrr@{cut}" if cut else "mrr", definition, reciprocal_ranks(ranks, cut=cut), asked=asked)
 
 
@@ -78,8 +78,11 @@ def accuracy_at(ranks: ArrayLike, k: int, *, asked: int | None = None) -> Metric
         asked: number of queries, ranked or not.
     """
     ranks = np.asarray(ranks, np.int64)
-    hits = ((ranks > 0) & (ranks <= k)).astype(np.float64)
-    return _mean(f"accuracy@{k}", _ACCURACY, hits, asked=asked)
+    hits, name = (ranks > 0) & (ranks <= k), f"accuracy@{k}"
+    if not len(hits):
+        return _mean(name, _ACCURACY, hits.astype(np.float64), asked=asked)
+    coverage = len(hits) / asked if asked else None
+    return estimated(name, _ACCURACY, float(hits.mean()), len(hits), coverage=coverage, interval=share(hits))
 
 
 def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, asked: int | None = None) -> Metric:

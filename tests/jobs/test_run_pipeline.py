@@ -194,10 +194,12 @@ def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg, _: seen.append((name, cfg)))
     arguments = ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s", "pipeline.inputs.dates=[year]"]
     execute(config.load("run", RunConfig, arguments))
-    steps = "fetch tric_captions embed embed embed embed tric_rank tric_rank tric_items judge tric_rerank"
-    assert [name for name, _ in seen] == steps.split()
+    steps = "fetch tric_captions embed embed embed embed tric_rank tric_rank tric_items judge tric_rerank "
+    assert [name for name, _ in seen] == [*steps.split(), "tric_statistics", "report"]
     configs = [keys for _, keys in seen]
-    fetch, captions, *vectors, baseline, winner, items, judge, rerank = configs
+    fetch, captions, *vectors, baseline, winner, items, judge, rerank, statistics, report = configs
+    assert (statistics.path, report.paper.name) == ("/s", "tric")
+    assert report.computed == [statistics.out, "/r/ranked/*/metrics", f"{rerank.out}/metrics"]
     assert fetch.source.path == "/s/pictures"
     for encoder, rank in zip(("clip-b32", "eva02-e-plus"), (baseline, winner), strict=True):
         assert [rank.pictures, rank.vectors] == [step.out for step in vectors if step.out.endswith(f"/{encoder}")]

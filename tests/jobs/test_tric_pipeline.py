@@ -106,3 +106,10 @@ def test_the_judge_reranks_the_best_captions_under_each_wording_of_the_date(out:
         assert lines(answer_uri(f"{out}/reranked", (rater, dates))) == after
         key = json.dumps({"first": "encoder", "rater": rater, "second": dates}, separators=(",", ":"))
         assert values["mrr_change@100", key] == pytest.approx(mrr(after) - mrr(before))
+
+
+def test_the_report_has_the_papers_tables_of_this_split(out: str) -> None:
+    names = {file.uri.rsplit("/", 1)[-1] for file in locations.listing(f"{out}/report/paper")}
+    assert {"table_1.csv", "section_6.csv", "table_2.csv", "reranking.csv"} <= names
+    assert b"tric-split" in locations.read_bytes(f"{out}/report/paper/table_1.csv")
+    assert b"clip-b32" in locations.read_bytes(f"{out}/report/paper/table_2.csv")

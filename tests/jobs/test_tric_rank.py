@@ -65,10 +65,13 @@ def test_captions_are_worded_for_every_date(tmp_path: Path) -> None:
     assert "{date}" in texts["year", "1894", "7"]  # a caption's own braces are text
 
 
-def test_ranks_are_those_of_a_loop_and_every_picture_has_a_line(tmp_path: Path) -> None:
+def test_ranks_are_those_of_a_loop_and_every_picture_has_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     split = make_split(tmp_path / "split")
     prepared_texts = prepared(tmp_path, split)
     assert run(tmp_path, split, "answer=year") == 0
+    assert "leave out the 1 picture without a vector" in capsys.readouterr().out
     unit = prepared_texts["vectors"] / np.linalg.norm(prepared_texts["vectors"], axis=1, keepdims=True)
     lines, reciprocal = [], []
     for number, (_, day) in enumerate(PICTURES):

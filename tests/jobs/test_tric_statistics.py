@@ -67,6 +67,15 @@ def test_own_splits_and_unions(tmp_path: Path) -> None:
     assert (printed_values["mean", "ends", "year"], printed_values["minimum", "ends", "year"]) == (1895, 1880)
 
 
+def test_the_folder_of_one_split(tmp_path: Path) -> None:
+    path = write_splits(tmp_path / "tric")
+    (path / "dev-0").rename(path / "late")
+    for number, name in enumerate(("train", "late", "late/")):
+        out = tmp_path / str(number)
+        assert cli.main("tric_statistics", [f"path={path}/{name}", f"out={out}"]) == 0
+        assert {key[1]: value for key, value in values(out).items() if key[0] == "instances"} == {name.strip("/"): 1}
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [

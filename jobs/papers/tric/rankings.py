@@ -45,7 +45,11 @@ def table_2(study: Study) -> PaperTable:
         row_headers=("Encoder", "Date in the caption"),
         columns=(("This split", "MRR"), ("This split", "change from no date"), ("test-A", "MRR"), ("test-B", "MRR")),
         rows=tuple(rows),
-        notes=("n counts pictures. The paper's numbers are for other splits; its encoders see no date.",),
+        notes=(
+            "n counts ranked pictures. Pictures without a vector, such as unreadable ones, are left out (coverage); "
+            "for them, out.tsv has the captions in the order of the file, which the challenge counts.",
+            "The paper's numbers are for other splits; its encoders see no date.",
+        ),
     )
 
 

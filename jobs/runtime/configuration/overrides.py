@@ -19,6 +19,9 @@ from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, is_required, type_of
 
+# infinity and not a number as YAML files write them, as a whole value or element; Hydra's grammar has no dot there
+_YAML_NUMBER = re.compile(r"(?<![^\s\[,:])([-+]?)\.(inf|nan)(?![^\s\],}])", re.IGNORECASE)
+
 
 class UnknownKeyError(ValueError):
     """`key=value` for a `key` that the configuration does not have."""
@@ -70,8 +73,11 @@ def with_unknown_key(schema: type, overrides: list[str]) -> str | None:
 
 def to_hydra(schema: type, override: str) -> str:
     """Return `override` in Hydra's grammar, with the same meaning."""
-    kind = type_of(schema, override.partition("=")[0].lstrip("+"))
-    return _addable(schema, _quote_if_needed(override, kind))
+    key, equals, value = override.partition("=")
+    kind = type_of(schema, key.lstrip("+"))
+    if kind is Any or float in {kind, *alternatives(kind), *get_args(kind)}:
+        value = _YAML_NUMBER.sub(r"\1\2", value)
+    return _addable(schema, _quote_if_needed(f"{key}{equals}{value}", kind))
 
 
 def chooses_file(override: str) -> bool:

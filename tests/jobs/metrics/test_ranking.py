@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.metrics import ranking
+from jobs.metrics.intervals import WILSON, wilson
 
 
 def test_mrr_by_hand() -> None:
@@ -44,6 +45,10 @@ def test_the_change_of_the_mrr_is_paired() -> None:
 def test_accuracy_by_hand() -> None:
     ranks = np.array([1, 5, 6, 0])
     assert [ranking.accuracy_at(ranks, k).value for k in (1, 5, 10)] == [0.25, 0.5, 0.75]
+    for hits, n in ((0, 12), (11, 12), (1, 1)):
+        accuracy = ranking.accuracy_at([1] * hits + [0] * (n - hits), 1, asked=2 * n)
+        assert (accuracy.low, accuracy.high) == wilson(hits, n)
+        assert (accuracy.interval_method, accuracy.coverage) == (WILSON, 0.5)
 
 
 def test_recall_by_hand() -> None:

@@ -35,7 +35,7 @@ def test_encoders_by_wording_next_to_the_papers() -> None:
         (("small", ""), [NONE, NONE, (None, 0.1), NONE]),
     ]
     assert units_of(table) == ["number"] * 4
-    assert table.notes == ("n counts pictures. The paper's numbers are for other splits; its encoders see no date.",)
+    assert table.notes[0].startswith("n counts ranked pictures. Pictures without a vector")
 
 
 def test_without_random_ranks_only_the_papers_are_shown() -> None:

@@ -172,6 +172,22 @@ def test_the_first_override_whose_key_does_not_exist() -> None:
     ]
 
 
+def test_infinity_may_be_written_as_in_yaml() -> None:
+    @dataclass
+    class Numbers:
+        bounds: list[float] = field(default_factory=list)
+        bound: float | None = None
+        text: str = ""
+        inputs: Any = None
+
+    cases = {
+        "bounds=[-.inf,-20]": "bounds=[-inf,-20]", "bounds=[ .Inf, +.INF]": "bounds=[ Inf, +INF]",
+        "bound=-.inf": "bound=-inf", "bound=.nan": "bound=nan", "inputs=[-.inf]": "inputs=[-inf]",
+        "inputs=[a.inf]": "inputs=[a.inf]", "inputs=.info": "inputs=.info", "text=.inf": "text='.inf'",
+    }  # fmt: skip
+    assert {override: to_hydra(Numbers, override) for override in cases} == cases
+
+
 def test_literals_and_keys() -> None:
     assert [literal(one) for one in (None, True, 2, 0.5, "a'b", ["x", 1])] == [
         "null", "true", "2", "0.5", r"'a\'b'", "['x',1]"
