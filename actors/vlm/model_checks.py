@@ -1,6 +1,5 @@
 """Checks before a run, without loading weights, that a model exists and generates text."""
 
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,7 +89,7 @@ def _template(files: "_ModelFiles") -> str:
     template: Any = files.read(TEMPLATES[0])
     for name in () if template else (TEMPLATES[1], *reversed(TEMPLATE_KEYS_IN)):
         try:
-            template = json.loads(files.read(name) or "{}").get("chat_template")
+            template = parse_json(files.read(name) or "{}").get("chat_template")
         except (ValueError, AttributeError):
             continue
         if template:
@@ -240,11 +239,14 @@ def _files(model: str, revision: str | None, *, local_only: bool = False) -> _Mo
 
 def _config(model: str, files: _ModelFiles) -> dict[str, Any]:
     """Return the content of the model's config, which must have a `model_type`."""
+    text = files.read(CONFIG) or ""
     try:
-        config: dict[str, Any] = parse_json(files.read(CONFIG) or "")
-        config["model_type"]
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)") from None
+        config: dict[str, Any] = parse_json(text)
+        is_typed = isinstance(config["model_type"], str)
+    except (ValueError, LookupError, TypeError):
+        is_typed = False
+    if not is_typed:
+        raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)")
     return config
 
 
