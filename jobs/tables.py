@@ -85,14 +85,16 @@ _ALL = [
         "label": (STR, "its name in the first of the languages that has one"),
         "aliases": (STRS, "its other names in these languages"),
         "title": (STR, "the title of its article"),
-        "entity_type": (STR, "person, event, organization or location"),
+        "entity_type": (STR, "person, event, organization or location; null of a redirect and of an entity without a "
+                             "type or a name, which only link others to concepts"),
         "entity_date": (STR, "ISO 8601 date, or interval of years; the year 0 is 1 BC"),
         "first_year": (I32, "the first year of its dates"),
         "last_year": (I32, "the last year of its dates"),
         "links": (STRS, "property=concept, for each concept that it is linked to through a class"),
-        "neighbors": (STRS, "property=entity_id, for entities that may be linked to a concept themselves"),
+        "neighbors": (STRS, "property=entity_id, for entities that may be linked to a concept themselves; of a "
+                            "redirect redirects_to=entity_id"),
         "sites": (I32, "number of its articles in all sites"),
-    }),
+    }, version=2),
     Table("terms", ("term", "source", "concept", "entity_id", "response_id"), {
         "term": (STR, "the phrase to find in page titles"),
         "source": (STR, "its source: knowledge_graph, language_model, manual, or another name"),

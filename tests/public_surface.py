@@ -1011,7 +1011,7 @@ COLUMNS = {
         value: string
     """,
     "entities": """
-        key entity_id; version 1
+        key entity_id; version 2
         entity_id: string
         label: string
         aliases: list<item: string>

@@ -1,7 +1,8 @@
 """Choice of the entities that become terms, and for which concepts, made over all of them on compact arrays.
 
 Memory: for each entity its number, and 12 B for each of its concepts; for each entity that is an instance of a class
-below a concept, a dict entry (about 100 B), through which entities that are part of it are linked.
+below a concept, and for each redirect, a dict entry (about 100 B), through which entities that are part of it are
+linked.
 """
 
 from array import array
@@ -14,13 +15,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from jobs.terms_from.class_tree import REDIRECT
 from jobs.terms_from.config import IGNORE, REQUIRE, GraphKeys, PeriodConfig
 from jobs.terms_from.entity import EQUALS
 from jobs.terms_from.graph import Graph, item_number
 
 INSIDE, UNDATED, OUTSIDE = "inside", "undated", "outside"
 PERIODS = (INSIDE, UNDATED, OUTSIDE)  # in order of preference
-COLUMNS = ["entity_id", "links", "neighbors", "first_year", "last_year", "sites"]
+COLUMNS = ["entity_id", "entity_type", "links", "neighbors", "first_year", "last_year", "sites"]
+
+_LINKED = ("entity_id", "links", "neighbors")
+_REDIRECT = f"{REDIRECT}{EQUALS}"
 
 Row = Mapping[str, Any]
 
@@ -38,25 +43,42 @@ class Concepts:
         self._number = {name: number for number, name in enumerate(names)}
         self._property = {linking.id: linking.name for linking in graph.properties}
         self._of_instance: dict[int, tuple[int, ...]] = {}
+        self._redirect: dict[int, int] = {}
         shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # stores equal tuples once
         for batch in batches:
-            for entity_id, links in zip(batch["entity_id"].to_pylist(), batch["links"].to_pylist(), strict=True):
+            for entity_id, links, neighbors in zip(*(batch[name].to_pylist() for name in _LINKED), strict=True):
                 pairs = (link.split(EQUALS, 1) for link in links)
                 concepts = tuple(sorted({self._number[name] for id_, name in pairs if id_ == graph.instance_property}))
                 if concepts:
                     self._of_instance[_number(entity_id)] = shared.setdefault(concepts, concepts)
+                if neighbors and neighbors[0].startswith(_REDIRECT):
+                    self._redirect[_number(entity_id)] = _number(neighbors[0].removeprefix(_REDIRECT))
 
     def of(self, row: Row) -> dict[int, list[str]]:
-        """Return the concepts of an entity, ascending, with the properties that link it to each."""
+        """Return the concepts of an entity, ascending, with the properties that link it to each.
+
+        An entity without a type has none: it only passes its concepts on.
+        """
+        if row["entity_type"] is None:
+            return {}
         linked: dict[int, dict[str, None]] = {}
         for link in row["links"]:
             property_id, name = link.split(EQUALS, 1)
-            linked.setdefault(self._number[name], {})[self._property[property_id]] = None
+            if property_id in self._property:
+                linked.setdefault(self._number[name], {})[self._property[property_id]] = None
         for neighbor in row["neighbors"]:
             property_id, entity_id = neighbor.split(EQUALS, 1)
-            for concept in self._of_instance.get(_number(entity_id), ()):
+            for concept in self._of_instance.get(self._target(_number(entity_id)), ()):
                 linked.setdefault(concept, {})[self._property[property_id]] = None
         return {concept: list(linked[concept]) for concept in sorted(linked)}
+
+    def _target(self, number: int) -> int:
+        """Return the entity to which redirects lead from `number`, itself without one; circles end anywhere."""
+        passed = set[int]()
+        while number in self._redirect and number not in passed:
+            passed.add(number)
+            number = self._redirect[number]
+        return number
 
 
 @dataclass(frozen=True)

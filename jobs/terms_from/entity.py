@@ -6,7 +6,7 @@ from typing import Any, cast
 import simdjson
 
 from actors.errors import first_line
-from jobs.terms_from.class_tree import ClassLookup
+from jobs.terms_from.class_tree import REDIRECT, ClassLookup
 from jobs.terms_from.graph import Graph, item_number
 from jobs.terms_from.graph_time import GraphTime, read_time
 
@@ -112,46 +112,62 @@ class EntityReader:
 
     def __init__(self, graph: Graph, lookup: ClassLookup) -> None:
         self._graph, self._lookup, self._types = graph, lookup, list(graph.types)
-        self._linking = {linking.id for linking in graph.properties}
+        instance = graph.instance_property
+        linking = {linking.id: linking.to_instances for linking in graph.properties}
+        self._linking = {instance: False, **linking}  # the concepts that an instance passes on are always kept
+        self._properties, self._instance = frozenset(self._linking), f"{instance}{EQUALS}"
 
     def row(self, entity: Mapping[str, Any]) -> dict[str, Any] | str:
         """Return the row of an item, or the rule that it fails: no_concept, no_type or no_name.
 
-        Entities that may get a concept from another entity are kept only if they have a type and a name.
+        An instance of a class below a concept links others to it, so it is kept without a type or a name too.
         """
         claims = claims_of(entity)
         links, neighbors = self._links(claims)
         if not links and not neighbors:
             return "no_concept"
-        if (kind := self._type(claims)) is None:
-            return "no_type"
-        names = self._names(entity)
-        if not any(names.values()):
-            return "no_name"
+        kind, names = self._type(claims), self._names(entity)
+        is_named = any(names.values())
+        if not (kind and is_named) and not any(link.startswith(self._instance) for link in links):
+            return "no_name" if kind else "no_type"
         return {
             "entity_id": str(entity["id"]),
             **names,
-            "entity_type": kind,
+            "entity_type": kind if is_named else None,
             **self._dates(claims),
             "links": links,
             "neighbors": neighbors,
             "sites": len(_object(entity.get("sitelinks")) or ()),
         }
 
+    @staticmethod
+    def redirect(entity: Mapping[str, Any]) -> dict[str, Any] | str:
+        """Return the row of a redirect, through which entities are linked to its target, or `redirect` if it has none.
+
+        The columns that it lacks are null.
+        """
+        source, target = str(entity["entity"]), str(entity["redirect"])
+        if not item_number(source) or not item_number(target):
+            return "redirect"
+        return {"entity_id": source, "aliases": [], "links": [], "neighbors": [f"{REDIRECT}{EQUALS}{target}"]}
+
     def _links(self, claims: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        """Return `property=concept` for each link to a class, and `property=entity` for links to possible instances."""
+        """Return `property=concept` for each link to a class, and `property=entity` for links to possible instances.
+
+        A class may itself be an instance of a class below another concept.
+        """
         links: dict[str, None] = {}
         neighbors: dict[str, None] = {}
         # Most entities have one or two of the properties, so looking each one up would take longer than listing all.
-        present = self._linking.intersection(claims)
-        for linking in self._graph.properties if present else ():
-            if linking.id not in present:
+        present = self._properties.intersection(claims)
+        for property_id, to_instances in self._linking.items() if present else ():
+            if property_id not in present:
                 continue
-            for number in targets(claims, linking.id):
+            for number in targets(claims, property_id):
                 concepts = self._lookup.concepts(number)
-                links.update(dict.fromkeys(f"{linking.id}{EQUALS}{concept}" for concept in concepts))
-                if linking.to_instances and not concepts:
-                    neighbors[f"{linking.id}{EQUALS}Q{number}"] = None
+                links.update(dict.fromkeys(f"{property_id}{EQUALS}{concept}" for concept in concepts))
+                if to_instances:
+                    neighbors[f"{property_id}{EQUALS}Q{number}"] = None
         return list(links), list(neighbors)
 
     def _type(self, claims: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.terms_from.choosing import INSIDE, Choice, Concepts, period_of
+from jobs.terms_from.class_tree import REDIRECT
 from jobs.terms_from.concept_list import ConceptList
 from jobs.terms_from.config import ALIAS, LABEL, REQUIRE, STRIP, TITLE, GraphKeys
 
@@ -60,11 +61,20 @@ class UnitTerms:
     def _reason(self, row: int, linked: Mapping[int, Any], entity: Mapping[str, Any]) -> str:
         if self.choice.duplicate[row]:
             return "duplicate_entity"
+        if entity["entity_type"] is None:
+            return self._reason_without_type(entity)
         if not linked:
             return "no_concept"
         if self.settings.dates == REQUIRE and period_of(entity, self.settings.period) != INSIDE:
             return "outside_period"
         return "entities_per_concept"
+
+    @staticmethod
+    def _reason_without_type(entity: Mapping[str, Any]) -> str:
+        """Return why an entity is in its table only to pass its concepts on."""
+        if any(neighbor.startswith(REDIRECT) for neighbor in entity["neighbors"]):
+            return "redirect"
+        return "no_type" if entity["label"] or entity["aliases"] or entity["title"] else "no_name"
 
     def _names(self, entity: Mapping[str, Any]) -> dict[str, list[str]]:
         """Return the terms of an entity, with the kinds of names that each term is."""

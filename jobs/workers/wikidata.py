@@ -76,7 +76,7 @@ class ClassUnit:
 
 
 class EntityUnit:
-    """Writes to `entities` the entities in a unit of a dump that may belong to a concept.
+    """Writes to `entities` the entities in a unit of a dump that may belong to a concept or pass one on, and redirects.
 
     Args:
         graph: the content of its file in `conf/graph/`.
@@ -97,10 +97,10 @@ class EntityUnit:
         def keep(text: bytes) -> None:
             parsed = parser.parse(text)
             kind = entity.kind_of(parsed)
-            if kind != "item":
-                filtered["redirect" if kind == "redirect" else "not_an_item"] += 1
+            if kind not in ("item", "redirect"):
+                filtered["not_an_item"] += 1
                 return
-            row = self._reader.row(parsed)
+            row = self._reader.row(parsed) if kind == "item" else self._reader.redirect(parsed)
             if isinstance(row, str):
                 filtered[row] += 1
             elif not rows.add(row):

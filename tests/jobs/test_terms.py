@@ -98,6 +98,38 @@ def test_a_limit_takes_the_first_entities_of_a_table(tmp_path: Path) -> None:
     assert counts.counts().tallies["total"]["entities"] + counts.counts().filtered.total() == 3
 
 
+LINKING: list[Any] = [  # number of an entity that a battle is part of, what it is
+    item(20, None, P31=["Q198"]) | {"labels": {"fr": {"value": "Guerre d'Y"}}},
+    item(21, "War of Z", P31=["Q300"]),  # a class below war that no type contains
+    item(22, "massacres", "Massacres", P279=["Q124757"], P31=["Q198"]),  # a class below riot, and a war
+    item(23, "First War", P31=["Q198"]),
+    item(24, None, P31=["Q198"]) | {"aliases": {"en": [{"value": "Small war"}]}},
+    item(25, None, "Small war (1920)", P31=["Q198"]),
+    item(26, "No war", P31=[statement("Q198", rank="deprecated")]),
+    {"entity": "Q27", "redirect": "Q20"},
+    item(28, "Battle of a war", P31=["Q178561"], P361=["Q23"]),  # not itself a war
+    {"entity": "Q29", "redirect": "Q198"},  # of a class
+]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_an_entity_is_linked_through_others_without_name_or_type(tmp_path: Path) -> None:
+    classes = [*CLASSES[:5], *CLASSES[6:], item(1190554, "occurrence"), item(300, "own wars", P279=["Q198"])]
+    classes[0] = item(198, "war", "War")  # below nothing, so an instance has no type
+    battles = [item(100 + n, f"Battle {n}", P31=["Q1190554"], P361=[f"Q{n}"]) for n in range(20, 30)]
+    (tmp_path / "dump.json").write_bytes(dump([*classes, *LINKING, *battles]))
+    keys = ["source=wikidata", f"source.path={tmp_path}/dump.json", concepts(tmp_path), f"out={tmp_path}/out"]
+    cli.execute("terms", keys)
+    linked: dict[str, set[str]] = {}
+    for term, concept, _ in terms(tmp_path / "out"):
+        linked.setdefault(term, set()).add(concept)
+    assert {n: linked.get(f"Battle {n}", set()) for n in range(20, 30)} == {
+        20: {"war"}, 21: {"war"}, 22: {"riot", "war"}, 23: {"war"}, 24: {"war"}, 25: {"war"}, 26: set(),
+        27: {"war"}, 28: set(), 29: {"war"},
+    }  # fmt: skip
+    assert "War of Z" not in linked, "it has no type"
+
+
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(("name", "parts"), [("dump.json.bz2", 3), ("dump.json.gz", 4), ("dump.json", 1)])
 def test_a_dump_becomes_terms(tmp_path: Path, name: str, parts: int) -> None:
@@ -107,14 +139,11 @@ def test_a_dump_becomes_terms(tmp_path: Path, name: str, parts: int) -> None:
     assert entities.rejected == {"malformed": 1, "not_an_entity": 1}
     assert entities.filtered == {
         "no_concept": 9,  # seven classes, the riot whose statement is deprecated, and the item with novalue
-        "no_name": 1,
-        "redirect": 1,
         "not_an_item": 2,
         "duplicate_entity": 1,
     }
-    assert manifest["counts"]["filtered"] == {
-        "no_concept": 1
-    }  # part of Q2, which is not an instance of a concept's class
+    # Part of Q2, which is not an instance of a concept's class; the riot and the redirect only link others.
+    assert manifest["counts"]["filtered"] == {"no_concept": 1, "no_name": 1, "redirect": 1}
     sizes = json.loads((tmp_path / "out/entities/_run/concepts.json").read_text())
     assert sizes == {"war": 2, "civil war": 1, "riot": 1, "peace": 0}
     rows = {row["term"]: row for row in rows_of(f"{tmp_path}/out/terms")}
@@ -267,8 +296,8 @@ def test_published_samples_of_dumps_and_entities(tmp_path: Path, data: Path) -> 
     graph["types"] = {"person": ["Q5"], "location": ["Q3624078"]}
     (tmp_path / "g.yaml").write_text(json.dumps(graph))
     expected = {  # lines, rows, states and people without a name, terms; the samples' items have no names
-        "sample-dump-20150815.json.gz": (101, 0, 15, set()),
-        "mock-dump-with-bugs.json": (101, 0, 15, set()),
+        "sample-dump-20150815.json.gz": (101, 15, 15, set()),
+        "mock-dump-with-bugs.json": (101, 15, 15, set()),
         "item.json": (1, 0, 0, set()),
         "property.json": (1, 0, 0, set()),
         "wd_Q42.json": (1, 1, 0, {"Douglas Adams"}),
@@ -278,8 +307,8 @@ def test_published_samples_of_dumps_and_entities(tmp_path: Path, data: Path) -> 
         out = f"{tmp_path}/{name}"
         keys = [f"source.path={data}/wikidata/{name}", f"concepts={tmp_path}/c.yaml", f"graph={tmp_path}/g.yaml"]
         cli.execute("terms", [*keys, f"out={out}"])
-        counts = open_table(f"{out}/entities", "entities").counts()
-        actual = (counts.tallies["dump"]["lines"], counts.rows_out, counts.filtered["no_name"])
+        counts, without = (open_table(f"{out}/{table}", table).counts() for table in ("entities", "terms"))
+        actual = (counts.tallies["dump"]["lines"], counts.rows_out, without.filtered["no_name"])
         assert actual == (lines, rows, nameless), name
         assert not counts.rejected, name
         batches = open_table(f"{out}/terms", "terms").batches(["term"])

@@ -69,13 +69,22 @@ def test_an_entity_has_the_concepts_of_its_links_and_of_its_neighbors_classes() 
         {"entity_id": "Q1", "links": ["P31=war", "P31=a=b"], "neighbors": []},
         {"entity_id": "Q2", "links": ["P361=war"], "neighbors": ["P361=Q1", "P607=Q1", "P361=Q3"]},
         {"entity_id": "Q3", "links": [], "neighbors": ["P361=Q2", "P607=Q9"]},
+        {"entity_id": "Q4", "links": ["P31=peace"], "neighbors": [], "entity_type": None},
+        *(
+            {"entity_id": f"Q{n}", "links": [], "neighbors": [f"redirects_to=Q{n + 1}"], "entity_type": None}
+            for n in (10, 11)
+        ),
+        {"entity_id": "Q12", "links": [], "neighbors": ["redirects_to=Q4"], "entity_type": None},
+        *({"entity_id": f"Q{n}", "links": [], "neighbors": [f"redirects_to=Q{41 - n}"]} for n in (20, 21)),
+        {"entity_id": "Q5", "links": ["P999=war"], "neighbors": ["P607=Q4", "P361=Q10", "P361=Q20"]},
     ]
+    rows = [{"entity_type": "event", **row} for row in rows]
     batches = [pa.Table.from_pylist(rows[:1]), pa.Table.from_pylist(rows[1:])]
     concepts = Concepts(["a=b", "peace", "war"], graph, batches)
     assert concepts.names == ["a=b", "peace", "war"]
-    assert [concepts.of(row) for row in rows] == [
-        {0: ["p31"], 2: ["p31"]},
-        {0: ["p361", "p607"], 2: ["p361", "p607"]},
-        {},
-    ]
-    assert [list(concepts.of(row)) for row in rows] == [[0, 2], [0, 2], []]
+    assert {row["entity_id"]: linked for row in rows if (linked := concepts.of(row))} == {
+        "Q1": {0: ["p31"], 2: ["p31"]},
+        "Q2": {0: ["p361", "p607"], 2: ["p361", "p607"]},
+        "Q5": {1: ["p607", "p361"]},  # of Q4 itself, and through three redirects; Q20 and Q21 redirect to each other
+    }
+    assert [list(concepts.of(row)) for row in rows[:3]] == [[0, 2], [0, 2], []]

@@ -109,16 +109,44 @@ def test_ids_of_old_dumps_are_numbers_only() -> None:
 def test_why_an_entity_is_left_out() -> None:
     assert row(item(1, "x")) == "no_concept"
     assert row(item(1, "x", P361=["Q198"])) == "no_type"
-    assert row(item(1, None, P31=["Q198"])) == "no_name"
+    assert row(item(1, None, P31=["Q5"], P361=["Q198"])) == "no_name"
+    assert row(item(1, "x", P31=[statement("Q198", rank="deprecated")], P361=["Q77"])) == "no_type"
     part = row(item(1, "x", P31=["Q5"], P361=["Q77"]))
     assert isinstance(part, dict)
     assert (part["links"], part["neighbors"]) == ([], ["P361=Q77"])
 
 
-def test_classes_are_no_neighbors_and_the_first_type_wins() -> None:
+def test_an_instance_of_a_concept_is_kept_to_pass_it_on() -> None:
+    """Small conflicts often have no English name. Without a name or a type it does not become a term."""
+    french = {**item(1, None, P31=["Q198"]), "labels": {"fr": {"value": "Guerre"}}}
+    cases: list[tuple[Any, str | None]] = [
+        (french, None),
+        (item(1, None, P31=["Q198"]), None),
+        ({**french, "aliases": {"en": [{"value": "War"}]}}, "event"),
+        (item(1, None, "War", P31=["Q198"]), "event"),
+        ({**french, "sitelinks": {"frwiki": {"site": "frwiki", "title": "Guerre"}}}, None),
+    ]
+
+    def check(one: Any, kind: str | None) -> None:
+        kept = row(one)
+        assert isinstance(kept, dict)
+        assert (kept["links"], kept["entity_type"]) == (["P31=war"], kind)
+
+    check_cases(check, cases)
+
+
+def test_a_redirect_leads_to_its_target() -> None:
+    lost: list[Any] = [{"entity": "P1", "redirect": "Q2"}, {"entity": "Q1", "redirect": "Q0"}]
+    assert [EntityReader.redirect(one) for one in lost] == ["redirect"] * 2
+    assert EntityReader.redirect({"entity": "Q1", "redirect": "Q2"}) == {
+        "entity_id": "Q1", "aliases": [], "links": [], "neighbors": ["redirects_to=Q2"]
+    }  # fmt: skip
+
+
+def test_classes_may_be_instances_too_and_the_first_type_wins() -> None:
     warrior = row(item(1, "x", P31=["Q198", "Q5"], P361=["Q198", "Q77", "Q77"]))
     assert isinstance(warrior, dict)
-    assert (warrior["links"], warrior["neighbors"]) == (["P31=war", "P361=war"], ["P361=Q77"])
+    assert (warrior["links"], warrior["neighbors"]) == (["P31=war", "P361=war"], ["P361=Q198", "P361=Q77"])
     assert warrior["entity_type"] == "person"
 
 
