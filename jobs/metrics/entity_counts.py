@@ -40,6 +40,11 @@ class EntityCounts:
             yield _count("distinct_terms", _TERMS, len(terms), self._rows[source], {"source": source})
 
 
+def no_entities(dim: str, value: str) -> Metric:
+    """Return the number of entities with a value of `concept` or `entity_type` that no entity has."""
+    return _count("entities", _ENTITIES[dim], 0, 0, {dim: value})
+
+
 def _count(name: str, definition: str, value: int, n: int, dims: Mapping[str, str]) -> Metric:
     return Metric(
         name=name, definition=definition, value=value, n=n, coverage=1.0, reason="a count: no interval", dims=dims

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from jobs.analysis.conditions import condition_groups
 from jobs.analysis.item_attributes import Items
@@ -127,11 +128,15 @@ class Study:
     def name_in_paper(self, name: str) -> str | None:
         """Return the paper's name of a rater, group or model, according to `paper.names` and `paper.groups`.
 
-        A glob also matches the name without its revision.
+        Globs and names are compared in lower case, with a hyphen for each space, underscore and full stop. A glob may
+        match the name, the name without its revision, or what follows the owner or folder in the latter.
         """
+        whole = _folded(name)
+        unversioned = whole.partition("@")[0]
+        forms = (whole, unversioned, unversioned.rsplit("/", 1)[-1])
         for entry in self.settings.names:
             pattern, _, printed = entry.partition("=")
-            if matching([name], pattern):
+            if any(fnmatchcase(form, _folded(pattern)) for form in forms):
                 return printed
         return self.settings.groups.get(name)
 
@@ -155,6 +160,10 @@ class Study:
     ) -> PaperCell:
         """Return a cell with the metric that has exactly these dims, and the printed number."""
         return PaperCell(self.metrics.get(name, dims, reason=reason), printed, unit)
+
+
+def _folded(name: str) -> str:
+    return name.lower().translate(str.maketrans(" _.", "---"))
 
 
 @dataclass(frozen=True)

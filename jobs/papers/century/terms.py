@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from jobs.metrics.entity_counts import KNOWLEDGE_GRAPH
+from jobs.metrics.entity_counts import KNOWLEDGE_GRAPH, no_entities
 from jobs.papers.century.words import titled
-from jobs.papers.model import PaperRow, PaperTable
+from jobs.papers.model import PaperCell, PaperRow, PaperTable
 from jobs.papers.study import Study
 
 MOST_CONCEPTS = 20  # of this report; the paper's concepts are always shown
@@ -33,19 +33,13 @@ def arrange(study: Study) -> Iterator[PaperTable]:
 
 
 def _rows(study: Study, table: str, dim: str, values: list[str]) -> list[PaperRow]:
-    """Return one row per value of a dim with its number of entities."""
-    printed = study.printed(table)
-    cells = (
-        study.cell(
-            "entities",
-            {dim: value},
-            unit="count",
-            printed=printed.at(value, "entities"),
-            reason=f"no entity of {value}",
-        )
-        for value in values
-    )
-    return [PaperRow((titled(value),), (cell,)) for value, cell in zip(values, cells, strict=True)]
+    """Return one row per value of a dim with its number of entities: 0 if the tables of terms have none."""
+    printed, counted = study.printed(table), study.metrics.values(dim, "entities")
+    metrics = (study.metrics.get("entities", {dim: v}) if v in counted else no_entities(dim, v) for v in values)
+    return [
+        PaperRow((titled(value),), (PaperCell(metric, printed.at(value, "entities"), "count"),))
+        for value, metric in zip(values, metrics, strict=True)
+    ]
 
 
 def _table(name: str, title: str, *, header: str, rows: list[PaperRow]) -> PaperTable:

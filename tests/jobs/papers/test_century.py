@@ -173,7 +173,7 @@ def test_figure_12_has_the_slope_of_each_writer(parts):
 def test_tables_6_and_7(parts):
     assert values(parts, "table_6")["Riot", "Entities"] == (2, 2, 496)
     assert values(parts, "table_6")["War", "Entities"] == (1, 1, None)
-    assert values(parts, "table_6")["Disaster", "Entities"] == (None, 0, 1237)
+    assert values(parts, "table_6")["Disaster", "Entities"] == (0, 0, 1237)
     assert values(parts, "table_7")["Event", "Entities"] == (2, 2, 6980)
     assert values(parts, "table_7")["Distinct terms", "Entities"] == (2, 4, 7385)
 

@@ -15,6 +15,8 @@ from jobs.papers.rome.question_answers import figure_4
 from jobs.papers.rome.scenarios import SCORES, dims_of
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 
 KINDS = {"p1": "human", "clip@1": "encoder", "gpt@1": "model", "open@1": "model"}
 
@@ -39,6 +41,68 @@ def study(*metrics: Metric, leave_out: list[str] | None = None, **options: str) 
 
 def metric(name: str, value: float, n: int, **dims: str) -> Metric:
     return Metric(name=name, definition="n counts items", value=value, n=n, reason="few", coverage=1.0, dims=dims)
+
+
+NAMES = {  # paper -> its name -> names of models that have it; None: the paper's numbers are not theirs
+    "century": {
+        "GPT-4 Turbo": ["gpt-4-turbo-2024-04-09", "GPT-4 Turbo", "gpt_4_turbo", "openai/gpt-4-turbo"],
+        "GPT-4 Omni": ["gpt-4o-2024-05-13", "gpt-4o", "GPT-4o", "GPT-4 Omni", "GPT4-Omni", "gpt4o", "GPT4-o",
+                       "gpt-4o@1"],
+        "Gemini Pro": ["gemini-1.5-pro-001", "gemini-1.5-pro", "Gemini 1.5 Pro", "Gemini Pro 1.5", "gemini_pro",
+                       "models/gemini-1.5-pro-001"],
+        "Gemini Flash": ["gemini-1.5-flash-001", "gemini-1.5-flash", "Gemini Flash", "Gemini Flash 1.5"],
+        "Claude Opus": ["claude-3-opus-20240229", "claude-3-opus", "Claude 3 Opus", "claude-opus",
+                        "claude-3-opus@20240229"],
+        "Claude Haiku": ["claude-3-haiku-20240307", "claude-3-haiku", "Claude Haiku", "anthropic/claude-3-haiku"],
+        "Human eval": ["people"],
+        "All labellers": ["models"],
+        None: ["gpt-4o-mini", "gpt-4o-mini-2024-07-18", "gpt-4o-2024-11-20", "gpt-4-vision-preview", "gpt-4.1-nano",
+               "gpt-oss-4o", "gpt-4-turbo-preview", "gpt-3.5-turbo", "ft:gpt-4o-2024-05-13:me::1", "gemini-2.5-pro",
+               "gemini-1.5-pro-002", "gemini-3-flash", "gemini-1.5-flash-8b", "gemini-2.0-flash-lite",
+               "claude-opus-4-1", "claude-opus-4-5-20251101", "claude-haiku-4-5", "claude-3-5-haiku-20241022",
+               "claude-3-sonnet", "gpt", "local:qwen2.5-vl-tiny@gpt-4o", "my-gpt-4o", "a", ""],
+    },
+    "rome": {
+        "GPT": ["gpt", "GPT", "gpt-4o", "gpt-4o-2024-05-13", "gpt-4o-2024-08-06", "openai/gpt-4o"],
+        "Gemini": ["gemini", "gemini-1.5-pro", "gemini-1.5-pro-002", "Gemini 1.5 Pro"],
+        "Claude": ["claude", "claude-3-5-sonnet-20240620", "claude-3.5-sonnet", "Claude 3.5 Sonnet"],
+        None: ["gpt-4o-mini", "gpt-4.1", "gpt-4", "gpt-4-turbo", "gpt-oss-4o", "gpt-5", "gemini-2.5-pro",
+               "gemini-1.5-flash", "gemini-1.5-pro-exp-0827", "claude-3-opus", "claude-sonnet-4-5", "claude-3-7-sonnet",
+               "gemini-pro"],
+    },
+    "caire": {
+        "CLIP": ["ViT-B-32-quickgelu@openai", "transformers:openai/clip-vit-base-patch32@3d74acf"],
+        "mSigLIP": ["ViT-B-16-SigLIP-i18n-256@webli@ec35",
+                    "transformers:google/siglip-base-patch16-256-multilingual@8"],
+        "Llama-3.2-11B": ["meta-llama/Llama-3.2-11B-Vision-Instruct@9eb2"],
+        "Qwen2.5-VL-7B": ["Qwen/Qwen2.5-VL-7B-Instruct@cc59", "/models/Qwen2.5-VL-7B-Instruct"],
+        "Qwen2.5-7B": ["Qwen/Qwen2.5-7B-Instruct@main"],
+        "Pangea-7B": ["neulab/Pangea-7B-hf@1", "neulab/Pangea-7B"],
+        None: ["ViT-B-32-quickgelu@laion400m_e32", "ViT-B-32-SigLIP2-256@webli", "ViT-B-32-256@datacomp_s34b_b86k",
+               "ViT-SO400M-16-SigLIP-i18n-256@webli", "meta-llama/Llama-3.2-11B-Vision", "Qwen/Qwen2.5-7B",
+               "Qwen/Qwen2.5-7B-Instruct-1M", "Qwen/Qwen2.5-VL-7B-Instruct-AWQ", "x/my-Qwen2.5-VL-7B-Instruct",
+               "Qwen/Qwen2.5-VL-72B-Instruct", "local:qwen2.5-vl-tiny@qwen2.5-vl-7b"],
+    },
+    "tric": {
+        "transformer baseline": ["clip-b32"],
+        "Kaszuba": ["eva02-e-plus"],
+        None: ["clip-b32-laion", "clip-l14", "eva02-e-plus-tuned", "eva02-e"],
+    },
+}  # fmt: skip
+
+
+def test_only_the_papers_models_have_its_numbers() -> None:
+    for paper, expected in NAMES.items():
+        loaded = config.load("report", cli.job("report").schema, ["out=x", f"paper={paper}"])
+        named = replace(study(), settings=loaded.paper)
+        actual = {name: named.name_in_paper(name) for names in expected.values() for name in names}
+        assert actual == {name: printed for printed, names in expected.items() for name in names}, paper
+
+
+def test_a_glob_of_the_user_matches_with_or_without_owner_and_revision() -> None:
+    named = replace(study(), settings=PaperSettings(names=["Own/My_GPT*=A", "*@2=B", "x.y=C"], groups={"models": "M"}))
+    names = ["own/my-gpt 4@1", "my-gpt", "z@2", "folder/x_y@3", "models", "xzy"]
+    assert [named.name_in_paper(name) for name in names] == ["A", None, "B", "C", "M", None]
 
 
 def test_raters_of_a_rubric_by_kind_and_the_group_of_models() -> None:
