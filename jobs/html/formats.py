@@ -26,6 +26,11 @@ def percent(share: float | None) -> str:
     return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
+def in_words(name: str) -> str:
+    """Return the name of a question, attribute or status in words, such as time period, and sub-region as in M49."""
+    return name.replace("sub_region", "sub-region").replace("_", " ")
+
+
 def link(url: str | None) -> str | None:
     """Return `url` if it is http or https, with a host and without white space or credentials; else None."""
     if not url or any(ord(c) <= 0x20 or ord(c) == 0x7F for c in url):

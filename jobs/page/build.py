@@ -9,6 +9,7 @@ from actors.local_models import has_random_weights
 from actors.quantities import quantity
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.curation.statistics import MATCHED, READ, CurationStep, steps_of
+from jobs.html.formats import in_words
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distribution, Distributions
@@ -148,7 +149,7 @@ def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
     """Return the texts of each question by (rubric, question), in the rubrics' order, without templates of prompts."""
     return {
         (rubric.name, question.name): Wording(
-            question.name.replace("_", " "),
+            in_words(question.name),
             "" if question.scale == CONTINUOUS else question.text,
             {answer.value: answer.label for answer in question.answers},
         )

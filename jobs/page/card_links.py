@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from actors.status import Status
+from jobs.html.formats import in_words
 from jobs.metrics.confusion import GOLD, Confusion
 from jobs.metrics.kinds import Topic, kind_of
 from jobs.metrics.metric import Metric
@@ -303,7 +304,7 @@ def _of_attribute(attribute: str, parts: Iterable[str], cards: Sequence[GalleryP
         ]
         if numbers:
             entries.append(_entry(part_anchor(attribute, part), part, numbers))
-    return _list(attribute.replace("_", " "), entries)
+    return _list(in_words(attribute), entries)
 
 
 def _entry(name: str, label: str, numbers: Sequence[int], *, most: int = MAX_LINKS) -> AnswerEntry:

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from actors.quantities import quantity
-from jobs.html.formats import link, number, percent, writable
+from jobs.html.formats import in_words, link, number, percent, writable
 from jobs.html.style import STYLE
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import SHARE, Distribution, Share
@@ -118,7 +118,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
+    environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": in_words}
     environment.filters |= {"value_text": value_text, "interval_text": interval_text, "basis": basis}
     environment.filters |= {"unit_text": unit_text, "markup": Markup, "quantity": quantity}
     letters, index = letters_of(page.distributions, page.pictures), answer_index(page.pictures, page.wording)
@@ -372,7 +372,3 @@ def _data_uri(picture: Thumbnail) -> str:
     if picture.mime not in _MIMES:
         raise ValueError(f"thumbnail of type {picture.mime!r}: must be one of {', '.join(sorted(_MIMES))}")
     return f"data:{picture.mime};base64,{base64.b64encode(picture.data).decode()}"
-
-
-def _words(status: str) -> str:
-    return status.replace("_", " ")

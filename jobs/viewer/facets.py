@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from jobs.html.formats import in_words
 from jobs.judging.kept_rubric import Rubrics
 from jobs.viewer.queries import as_number, fetch
 from jobs.viewer.shown_attributes import region_label
@@ -107,7 +108,7 @@ def _questions(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> list[Fi
     return [
         FilterOption(
             f"{row['rubric']}/{row['question']}",
-            f"{row['rubric']}: {row['question']}" if several else row["question"].replace("_", " "),
+            f"{row['rubric']}: {row['question']}" if several else in_words(row["question"]),
             row["n"],
         )
         for row in rows[:MOST]

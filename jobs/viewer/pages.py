@@ -6,7 +6,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from actors.quantities import quantity
-from jobs.html.formats import link, number, percent, writable
+from jobs.html.formats import in_words, link, number, percent, writable
 from jobs.html.style import STYLE
 from jobs.viewer.queries import RATING_SORTS, SIMILAR, SORTS
 
@@ -31,14 +31,16 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {"n": number, "pct": percent, "link": link, "words": _words, "quantity": quantity}
+        self._environment.filters |= {
+            "n": number,
+            "pct": percent,
+            "link": link,
+            "words": in_words,
+            "quantity": quantity,
+        }
         self._environment.globals |= {"base": base, "sorts": SORTS, "rating_sorts": RATING_SORTS, "similar": SIMILAR}
         self._environment.globals |= shared
 
     def render(self, template: str, **content: Any) -> str:
         """Return a page."""
         return writable(self._environment.get_template(template).render(**content))
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from actors.status import Status
+from jobs.html.formats import in_words
 from jobs.judging.kept_rubric import Rubrics
 from jobs.store.reading import TableSource
 from jobs.store.shared_lookup import SharedLookup
@@ -239,7 +240,7 @@ def _line_order(key: LineKey, order: Mapping[tuple[str, str], int]) -> tuple[Any
 def line_of(key: LineKey, rubrics: Rubrics) -> RatedLine:
     """Return the line of a question, without ratings, with the texts and answers of its rubric."""
     kept = rubrics.question(key.rubric, key.question)
-    title = key.question.replace("_", " ")
+    title = in_words(key.question)
     if kept is None:
         return RatedLine(key, title, "", ())
     return RatedLine(

@@ -1,5 +1,7 @@
 """Questions, groups and labels of Century's tables."""
 
+from jobs.html.formats import in_words
+
 PEOPLES, ALL_MODELS = "People", "All models"
 METHODS = {"people": "Human", "models": "Automated"}  # group -> method of table 3
 
@@ -28,7 +30,7 @@ _LABELS = {"identification": "Correct identification", "factual_errors": "Factua
 
 def titled(name: str) -> str:
     """Return the name of a question or answer as a label: `no_loaded_language` as No loaded language."""
-    text = _LABELS.get(name, name.replace("_", " "))
+    text = _LABELS.get(name, in_words(name))
     return text[:1].upper() + text[1:]
 
 

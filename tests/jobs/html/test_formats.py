@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.html.formats import link, number, percent, writable
+from jobs.html.formats import in_words, link, number, percent, writable
 from tests.cases import check_cases
 
 
@@ -31,6 +31,11 @@ def test_percent() -> None:
         0.99999: ">99.9%", 1.0: "100.0%", -0.1: "-10.0%", 1.5: "150.0%",
     }  # fmt: skip
     assert {share: percent(share) for share in expected} == expected
+
+
+def test_names_in_words() -> None:
+    names = {"time_period": "time period", "sub_region": "sub-region", "sub_regions": "sub-regions", "ok": "ok", "": ""}
+    assert {name: in_words(name) for name in names} == names
 
 
 def test_number() -> None:

@@ -42,14 +42,14 @@ def test_of_the_kinds_of_differences_of_alpha_one_is_drawn() -> None:
 
 
 def test_rows_of_several_questions_keep_their_question() -> None:
-    titles = ("sub region", "sensitive", "sub region of the world")
+    titles = ("sub-region", "sensitive", "sub-region of the world")
     metrics = [
         metric("alpha", question=title, level=level)
         for title, level in zip(titles, ("nominal", "ordinal", "interval"), strict=True)
     ]
     (figure,) = figures(metrics)
-    assert {"α (nominal), sub region", "α (ordinal), sensitive"} <= set(texts(figure)[0])
-    assert any(text.startswith("sub region of the world: α") for text in texts(figure)[0])
+    assert {"α (nominal), sub-region", "α (ordinal), sensitive"} <= set(texts(figure)[0])
+    assert any(text.startswith("sub-region of the world: α") for text in texts(figure)[0])
 
 
 def test_a_family_whose_values_are_all_zero_is_not_drawn() -> None:

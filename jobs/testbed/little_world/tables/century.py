@@ -6,6 +6,7 @@ from itertools import combinations
 from statistics import mean, stdev
 
 from actors.rubrics.rubric import Rubric
+from jobs.html.formats import in_words
 from jobs.testbed.little_world.tables import Tables
 
 SCALES = ("sensitive", "controversial", "commemorative")
@@ -53,7 +54,7 @@ def _pooled(value: str) -> str:
 
 
 def _titled(name: str) -> str:
-    text = name.replace("_", " ")
+    text = in_words(name)
     return text[:1].upper() + text[1:]
 
 
