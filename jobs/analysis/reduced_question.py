@@ -114,7 +114,8 @@ class QuestionTally:
         """
         raters = tuple(names[code] for code in self._raters)
         pairs = self._units.arrays
-        of_items = Units(units.of(pairs["item"]).view(np.int64), units.name)
+        _, code = np.unique(units.of(pairs["item"]), return_inverse=True)
+        of_items = Units(code.astype(np.int64), units.name)
         answers = RatingTable(
             **self._answers.arrays,
             items=self._units.n,

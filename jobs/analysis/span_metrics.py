@@ -1,6 +1,5 @@
 """Metrics of tables `spans`: raters against gold and people, agreement, and the scores of the described pictures."""
 
-from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -43,14 +42,14 @@ class SpanTables:
         texts: text_id -> text; None without tables of texts.
         items: item_id -> picture and writer; empty without tables of items.
         kinds: rater -> human, model, encoder or gold.
-        statuses: kind -> rater -> status -> number of texts.
+        statuses: kind -> rater -> text -> status, of all texts.
     """
 
     marks: Mapping[str, Readings]
     texts: Mapping[str, str] | None
     kinds: Mapping[str, str]
     items: Mapping[str, MarkedItem] = field(default_factory=dict)
-    statuses: Mapping[str, Mapping[SpanRater, Counter[str]]] = field(default_factory=dict)
+    statuses: Mapping[str, Mapping[SpanRater, Mapping[TextOfItem, str]]] = field(default_factory=dict)
 
     def raters(self, *kinds: str) -> list[SpanRater]:
         """Return the raters of these kinds, sorted."""
@@ -84,17 +83,17 @@ def read_span_tables(
     text_of = read_texts(texts, {text.text_id for text in keys}) if texts else None
     if text_of is not None:
         check_places(marks, text_of)
-    marked_items = read_marked_items(items, {text.item_id for text in keys})
     read = read_statuses(sources)
+    names = {text.item_id for by_rater in read.values() for texts_of in by_rater.values() for text in texts_of}
+    marked_items = read_marked_items(items, {*names, *(text.item_id for text in keys)})
     excluded: set[str] = set()
     if exclusion_filter:
         pictures = {name: item.picture.split() for name, item in marked_items.items()}
-        names = {text.item_id for by_rater in read.values() for texts_of in by_rater.values() for text in texts_of}
         excluded = {name for name in names if exclusion_filter.hit(name, *pictures.get(name, ()))}
         marks = without_items(marks, excluded)
     statuses = {
         kind: {
-            rater: Counter(status for text, status in texts_of.items() if text.item_id not in excluded)
+            rater: {text: status for text, status in texts_of.items() if text.item_id not in excluded}
             for rater, texts_of in by_rater.items()
         }
         for kind, by_rater in read.items()
@@ -107,7 +106,8 @@ def span_metrics(tables: SpanTables, settings: MetricSettings) -> Iterator[Metri
     correlations."""
     for kind, by_rater in sorted(tables.statuses.items()):
         for rater, statuses in sorted(by_rater.items()):
-            for metric in spans.status_shares(statuses):
+            pictures = [tables.picture(text.item_id) for text in statuses]
+            for metric in spans.status_shares([*statuses.values()], pictures):
                 yield metric.at(**dims_of(rater), kind=kind)
     for kind in sorted(tables.marks):
         yield from _of_kind(tables, kind, settings.overlap)

@@ -448,7 +448,7 @@ class _Spread:
         return sums.interval(self.unit_name) if sums.n else _UNKNOWN
 
 
-def _sums(unit: NDArray[np.uint64], hit: NDArray[np.bool_]) -> Floats:
+def _sums(unit: NDArray[np.uint64], hit: NDArray[np.bool_]) -> NDArray[np.float64]:
     return Units(unit.view(np.int64)).sums(np.stack([hit, np.ones(len(hit))], axis=1))
 
 

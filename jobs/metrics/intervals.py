@@ -94,7 +94,13 @@ class Units:
     @cached_property
     def place(self) -> Ints:
         """int64[n], the position of each row's unit among the units that occur."""
-        return np.asarray(np.unique(self.code, return_inverse=True)[1].reshape(-1), np.int64)
+        n = len(self.code)
+        if not n or self.code.min() < 0 or self.code.max() >= 8 * n:
+            return np.asarray(np.unique(self.code, return_inverse=True)[1].reshape(-1), np.int64)
+        # Small codes need no sorting, which would take most of the time of a metric of millions of items.
+        occurs = np.zeros(int(self.code.max()) + 1, bool)
+        occurs[self.code] = True
+        return (np.cumsum(occurs) - 1)[self.code]
 
     @property
     def count(self) -> int:

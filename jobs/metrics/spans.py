@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jobs.metrics.agreement import krippendorff_alpha
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import Units, bootstrap, proportion
+from jobs.metrics.intervals import Units, bootstrap, share
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -325,22 +325,25 @@ def ranking_of_tokens(
     )
 
 
-def status_shares(statuses: Mapping[str, int]) -> Iterator[Metric]:
+def status_shares(statuses: Sequence[str], pictures: Sequence[str]) -> Iterator[Metric]:
     """Yield the share of texts with each status, ok included; the dim `status` names it.
 
     Use it to see how many texts the other metrics leave out: those whose marks are unknown or incomplete.
 
     Args:
-        statuses: status -> number of texts.
+        statuses: of each text; pictures: the picture of each text.
     """
-    texts = sum(statuses.values())
-    for status, count in sorted(statuses.items()):
+    if not statuses:
+        return
+    units = Units(np.unique(pictures, return_inverse=True)[1], "pictures")
+    for status in sorted(set(statuses)):
+        hit = np.array([of_text == status for of_text in statuses])
         yield estimated(
             "span_status_share",
             _STATUS,
-            count / texts,
-            texts,
+            hit.mean(),
+            len(hit),
             coverage=1.0,
-            interval=proportion(count, texts),
+            interval=share(hit, units),
             dims={"status": status},
         )

@@ -167,7 +167,7 @@ def test_the_ranking_of_tokens_by_hand():
 
 
 def test_shares_of_statuses():
-    statuses = list(status_shares({"ok": 3, "error": 1}))
+    statuses = list(status_shares(["ok", "error", "ok", "ok"], ["a", "a", "b", "c"]))
     assert {metric.coverage for metric in statuses} == {1.0}
     shares = {metric.dims["status"]: (metric.value, metric.n) for metric in statuses}
     assert shares == {"ok": (3 / 4, 4), "error": (1 / 4, 4)}
