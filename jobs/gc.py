@@ -3,8 +3,9 @@
     remine gc R plan=true
     remine gc R
 
-Leftovers are temporary files of killed runs, rejects of generations that a retry replaced, and objects of units that
-are not in the table's list. Rows that readers see never change. A table that another process is writing is refused.
+Leftovers are temporary files of killed runs, damaged files that `verify repair=true` set aside, rejects of generations
+that a retry replaced, and objects of units that are not in the table's list. Rows that readers see never
+change. A table that another process is writing is refused.
 """
 
 import sys

@@ -5,13 +5,14 @@
     remine verify input=R exclusions=withdrawn.txt
 
 Reads the whole table and writes nothing; if there are faults, lists them and exits with 1. Duplicate keys are found by
-64-bit hashes, in bounded memory, and then compared. With repair=true it removes damaged units and run files; the
+64-bit hashes, in bounded memory, and then compared. A fault counts only if a second look finds it too, in bytes that
+were compared with what the store keeps. With repair=true it moves damaged units and run files to _run/damaged.NAME; the
 command that wrote the table then writes these again, and nothing else. With exclusions= it checks instead that nothing
 is left of the pictures on the list, in all tables and files below INPUT.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from omegaconf import MISSING
@@ -43,23 +44,23 @@ class VerifyConfig:
 
     input: str = MISSING  # a table: a folder or s3://bucket/prefix
     exclusions: str | None = None  # a list: check instead that nothing is left of its pictures below INPUT
-    repair: bool = False  # remove damaged units and run files, so that the table's command writes them again
+    repair: bool = False  # set damaged units and run files aside, so that the table's command writes them again
 
 
 def execute(cfg: VerifyConfig) -> dict[str, int]:
-    """Run the job; see the module's docstring. Returns the number of units and rows; after a repair, of removed files.
+    """Run the job; see the module's docstring. Returns the number of units and rows; after a repair, of files set aside.
 
     Raises:
-        RunError: the table has a fault; with repair=true, a fault that removing files does not repair.
+        RunError: the table has a fault; with repair=true, a fault that setting files aside does not repair.
     """
     uri = locations.absolute(cfg.input)
     if cfg.exclusions:
         return _check_absence(uri, cfg.exclusions)
     if cfg.repair:
         return _repair(uri)
-    _refuse(uri, list(table_faults.damage(uri)))
+    _refuse(uri, _confirmed(uri, lambda: list(table_faults.damage(uri))))
     source = open_table(uri)
-    _refuse(uri, list(_faults_of(source)))
+    _refuse(uri, _confirmed(uri, lambda: list(_faults_of(source))))
     units, rows = len(source.footers), source.rows
     amounts = f"{quantity(units, 'unit')}, {quantity(rows, 'row')}"
     say(f"verify: {source.uri}: table {source.name}, {amounts}, no faults")
@@ -102,27 +103,42 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
 
 
 def _repair(uri: str) -> dict[str, int]:
-    """Remove the damaged files of the table at `uri` and return their number.
+    """Set the damaged files of the table at `uri` aside and return their number.
 
     Raises:
         InputError: there is no table, or another process is writing it.
         RunError: a fault remains.
     """
-    damage = list(table_faults.damage(uri))
-    source = table_faults.sound_part(uri) if damage else open_table(uri)
     lock.acquire(uri)
     try:
-        faults = damage + [fault for fault in (_faults_of(source) if source else ()) if fault not in damage]
-        removed = table_faults.remove_damaged(uri, faults)
+        faults = _confirmed(uri, lambda: _all_faults(uri))
+        moved = table_faults.set_aside(uri, faults)
     finally:
         lock.release(uri)
-    for file in removed:
-        say(f"  removed {file}: {next(fault.problem for fault in faults if fault.damaged == file)}")
+    for file, place in moved.items():
+        say(f"  moved {file} to {place}: {next(fault.problem for fault in faults if fault.damaged == file)}")
     missing = any(fault.missing for fault in faults)
     _refuse(uri, [fault for fault in faults if not fault.damaged and not fault.missing])
-    again = "run the command that writes the table again" if removed or missing else "nothing to repair"
-    say(f"verify: {uri}: {quantity(len(removed), 'damaged file')} removed; {again}")
-    return {"removed": len(removed)}
+    again = "run the command that writes the table again" if moved or missing else "nothing to repair"
+    kept = f", and remine gc {uri}, which removes the damaged ones" if moved else ""
+    say(f"verify: {uri}: {quantity(len(moved), 'damaged file')} set aside; {again}{kept}")
+    return {"set_aside": len(moved)}
+
+
+def _all_faults(uri: str) -> list[Fault]:
+    damage = list(table_faults.damage(uri))
+    source = table_faults.sound_part(uri) if damage else open_table(uri)
+    return damage + [fault for fault in (_faults_of(source) if source else ()) if fault not in damage]
+
+
+def _confirmed(uri: str, look: Callable[[], list[Fault]]) -> list[Fault]:
+    """Return the faults that `look` finds twice; those that only one look finds come from a connection or a disk."""
+    first = look()
+    faults = list(table_faults.confirmed(first, look())) if first else []
+    if first and not faults:
+        once = f"a second look did not find {quantity(len(first), 'fault')} of the first"
+        say(f"verify: {uri}: {once}; check the network and the store", err=True, level="warning")
+    return faults
 
 
 def _faults_of(source: TableSource) -> Iterator[Fault]:
@@ -137,7 +153,7 @@ def _refuse(uri: str, faults: Sequence[Fault]) -> None:
     if len(faults) > FAULTS_SHOWN:
         say(f"  … and {len(faults) - FAULTS_SHOWN:,} more", err=True)
     if faults:
-        hint = "; repair=true removes damaged units, which the table's command then writes again"
+        hint = "; repair=true sets damaged units aside, which the table's command then writes again"
         mendable = any(fault.damaged for fault in faults)
         raise RunError(f"{uri}: {quantity(len(faults), 'fault')}{hint if mendable else ''}")
 

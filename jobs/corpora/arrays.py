@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.errors import first_line
+from actors.full_reads import read_full
 from jobs.errors import InputError
 from jobs.store.files import locations
 
@@ -151,7 +152,7 @@ def _mapped(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
 def _fetched(uri: str, stream: Any, matrix: Matrix, first: int, last: int) -> np.ndarray:
     assert matrix.offset is not None
     size = (last - first) * matrix.row_bytes
-    data = stream.read_at(size, matrix.offset + first * matrix.row_bytes)
+    data = read_full(stream, size, matrix.offset + first * matrix.row_bytes)
     return _rows(uri, data, matrix, size)
 
 

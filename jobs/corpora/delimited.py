@@ -81,8 +81,7 @@ def read_dialect(
         InputError: the file is of another kind, lacks a header, or has an unknown or different encoding.
     """
     csv.field_size_limit(MAX_FIELD)
-    fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_stream(path) as stream:
+    with locations.named_errors(uri), locations.opened(uri) as stream:
         head: bytes = stream.read(HEAD_BYTES)
     if kind := next((kind for magic, kind in _OTHER_KINDS if head.startswith(magic)), None):
         raise InputError(f"{uri}: not delimited text but {kind}; convert it to CSV or TSV")
@@ -204,8 +203,7 @@ def rows(
         InputError: a field has more than `MAX_FIELD` characters, or UTF-16 or UTF-32 text ends within a character.
     """
     csv.field_size_limit(MAX_FIELD)
-    fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_stream(path) as stream:
+    with locations.named_errors(uri), locations.opened(uri) as stream:
         text = io.TextIOWrapper(stream, encoding=dialect.encoding, errors="surrogateescape", newline="")
         for _ in range(dialect.lines_before):
             next(text)

@@ -35,9 +35,8 @@ def text_batches(uri: str, dialect: Dialect, columns: Sequence[str] | None = Non
     header, names = dialect.header, dialect.header if columns is None else list(dict.fromkeys(columns))
     indices = list(range(len(header))) if columns is None else [header.index(name) for name in names]
     reached, last_field = 0, ""
-    fs, path = locations.filesystem(uri)
     try:
-        with locations.named_errors(uri), fs.open_input_stream(path) as stream, _reader(stream, dialect) as batches:
+        with locations.named_errors(uri), locations.opened(uri) as stream, _reader(stream, dialect) as batches:
             for batch in batches:
                 reached += batch.num_rows
                 last_field = (batch.column(len(header) - 1)[-1].as_py() or "") if batch.num_rows else last_field

@@ -35,10 +35,10 @@ def remove_table(table: FoundTable) -> list[str]:
 def leftovers(table: FoundTable) -> Iterator[Object]:
     """Yield the files of `table` that no reader uses.
 
-    These are temporary files, rejects of replaced generations, and data objects and rejects of units that are not in
-    the list of the run. If a table's list of units is lost, only temporary files count.
+    These are temporary files, damaged files that a repair set aside, rejects of replaced generations, and data objects
+    and rejects of units that are not in the list of the run. If a table's list of units is lost, only the first two.
     """
-    yield from (file for file in table.files if place.is_temporary(file.uri))
+    yield from (file for file in table.files if place.is_temporary(file.uri) or place.is_set_aside(file.uri))
     if run_uri(table.uri, INPUTS) not in {file.uri for file in table.files}:
         return
     generations = {unit.name: 0 for unit in read_inputs(run_uri(table.uri, INPUTS))}

@@ -162,8 +162,7 @@ def _holds_bytes(kind: pa.DataType) -> bool:
 
 
 def _list(file: Object, reject: Rejects) -> Iterator[tuple[int, Row]]:
-    fs, path = locations.filesystem(file.uri)
-    with locations.named_errors(file.uri), fs.open_input_stream(path) as stream:
+    with locations.named_errors(file.uri), locations.opened(file.uri) as stream:
         for line, raw in enumerate(json_files.raw_lines(stream), start=1):
             try:
                 text = raw.decode("utf-8-sig").strip()

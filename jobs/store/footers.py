@@ -4,14 +4,14 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, tee
 from typing import overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.store.counts import Counts
-from jobs.store.files import faults, locations
+from jobs.store.files import faults, locations, whole
 from jobs.store.files.compact_list import CompactList
 from jobs.store.files.objects import Object
 from jobs.store.files.repeating import repeated
@@ -24,6 +24,7 @@ from jobs.store.units import Unit, unit_of_file
 # thread costs a megabyte of heap. On a local disk threads do not help; reading ahead there took 2 MB more for 10,000
 # objects.
 THREADS_S3, THREADS_LOCAL = CONNECTIONS, 2
+_MAGIC, _END_BYTES = b"PAR1", 8  # of a Parquet file, which ends with the length of its footer and the magic
 _Compact = tuple[Object, int, int, bytes | None]  # a Footer, with the index of its schema
 
 
@@ -80,19 +81,44 @@ def read_footer(source: Object) -> Footer | None:
 
     A footer is also damaged if its metadata is not text, or if the record has unexpected keys or types.
     """
-    footer = _read(source)
-    return footer if footer is not None and _is_sound(footer) else None
+    return _checked(source, _read(source))
 
 
 def read_footers(objects: Iterable[Object], *, remote: bool) -> Iterator[Footer | None]:
     """Yield the result of `read_footer` for each object, in order; `remote`: the objects are on S3."""
     # The threads only read: parsed objects would stay in the heap of each thread.
+    listed, sources = tee(objects)
     if remote:
-        footers = ahead(_read, objects, threads=THREADS_S3, weight=lambda _: 0, most=0)
+        footers = ahead(_read, sources, threads=THREADS_S3, weight=lambda _: 0, most=0)
     else:
-        footers = in_threads(_read, objects, THREADS_LOCAL)
-    for footer in footers:
-        yield footer if footer is not None and _is_sound(footer) else None
+        footers = in_threads(_read, sources, THREADS_LOCAL)
+    for source, footer in zip(listed, footers, strict=True):
+        yield _checked(source, footer)
+
+
+def _checked(source: Object, footer: Footer | None) -> Footer | None:
+    """Return the footer if it is sound; otherwise, on S3, as another client reads it, since a unit without one is lost."""
+    if footer is not None and _is_sound(footer):
+        return footer
+    footer = _read_again(source) if locations.is_s3(source.uri) else None
+    return footer if footer is not None and _is_sound(footer) else None
+
+
+def _read_again(source: Object) -> Footer | None:
+    try:
+        with faults.at(source.uri):
+            end = whole.end_of(source.uri, min(_END_BYTES, source.size))
+            size = int.from_bytes(end[:4], "little") + _END_BYTES
+            if end[4:] != _MAGIC or size > source.size:
+                return None
+            footer = whole.end_of(source.uri, size)
+        return _footer(source, pq.read_metadata(pa.BufferReader(_MAGIC + footer)))
+    except FileNotFoundError:
+        return None
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if faults.is_damage(error):
+            return None
+        raise
 
 
 def _read(source: Object) -> Footer | None:

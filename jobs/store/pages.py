@@ -63,7 +63,7 @@ class ColumnPages:
         values: dict[int, list[bytes | None]] = {}
         ranges = list(self._ranges(sorted(set(wanted))))
         with ThreadPoolExecutor(min(THREADS, max(1, len(ranges)))) as pool:
-            for part in pool.map(partial(self._read_range, uri, stream), ranges):
+            for part in pool.map(lambda run: repeated(uri, partial(self._read_range, stream, run)), ranges):
                 values.update(part)
         return [values[page][row - starts[page]] for page, row in zip(wanted, rows, strict=True)]
 
@@ -82,10 +82,10 @@ class ColumnPages:
         if run:
             yield run
 
-    def _read_range(self, uri: str, stream: Any, run: Sequence[int]) -> dict[int, list[bytes | None]]:
+    def _read_range(self, stream: Any, run: Sequence[int]) -> dict[int, list[bytes | None]]:
         begin = self.pages[run[0]].offset
         size = self.pages[run[-1]].offset + self.pages[run[-1]].size - begin
-        data = memoryview(repeated(uri, partial(stream.read_at, size, begin)))
+        data = memoryview(stream.read_at(size, begin))
         ends = [page.first_row for page in self.pages[1:]] + [self.rows]
         values = {}
         for number in run:

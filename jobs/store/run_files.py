@@ -14,12 +14,10 @@ from actors.errors import first_line
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
-from jobs.store.files.repeating import RepeatedReads
 from jobs.store.identity import stored_identity_hash
 from jobs.store.json_types import ManifestJson, UnitJson, WrittenUnitJson, fits
 from jobs.store.units import Unit
 
-READ_BYTES = 64 << 10
 FOLDER = "_run"
 IDENTITY, MANIFEST, INPUTS, UNITS = "identity.json", "manifest.json", "inputs.jsonl", "units.jsonl"
 CONFIG = "config.json"  # the configuration of the command that began the table; it explains the identity
@@ -119,13 +117,8 @@ def read_written_units(uri: str) -> Iterator[WrittenUnitJson]:
 
 
 def _read_lines(uri: str, expected: Any) -> Iterator[Any]:
-    fs, path = locations.filesystem(uri)
     try:
-        with (
-            fs.open_input_stream(path, compression=None) as stream,
-            io.BufferedReader(RepeatedReads(uri, stream), READ_BYTES) as reader,
-            io.TextIOWrapper(reader, "utf-8") as text,
-        ):
+        with locations.opened(uri, decompress=False) as stream, io.TextIOWrapper(stream, "utf-8") as text:
             promised, count = json.loads(text.readline()), 0
             for line in text:
                 value = json.loads(line)

@@ -5,7 +5,7 @@ with damage cannot be opened, and then the others on the opened table.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from jobs.store.run_files import (
     read_written_units,
     run_uri,
 )
+from jobs.store.runs import place
 from jobs.store.units import Unit
 from jobs.store.writer import rejects_uri
 
@@ -45,14 +46,16 @@ class Fault(NamedTuple):
     Attributes:
         place: the file or table.
         problem: what is wrong with it.
-        damaged: the file to remove so that the next run writes it again; None if removing a file does not help.
+        damaged: the file to set aside so that the next run writes it again; None if that does not help.
         missing: whether something is missing that the next run writes.
+        in_content: whether the content of `damaged` alone shows the fault, so that a compared copy must show it too.
     """
 
     place: str
     problem: str
     damaged: str | None = None
     missing: bool = False
+    in_content: bool = False
 
     def __str__(self) -> str:
         return f"{self.place}: {self.problem}"
@@ -76,12 +79,13 @@ def damage(uri: str) -> Iterator[Fault]:
         if footer is None:
             is_unit = file.uri.rsplit("/", 1)[-1].removesuffix(".parquet") in names
             other = "" if is_unit else ", and no unit of this table; move it elsewhere if you need it"
-            yield Fault(file.uri, f"damaged, not a readable Parquet file{other}", damaged=file.uri if is_unit else None)
+            damaged = file.uri if is_unit else None
+            yield Fault(file.uri, f"damaged, not a readable Parquet file{other}", damaged, in_content=True)
         elif (record := footer.record) is None:
             yield Fault(file.uri, "not written by remine")
         else:
             if fault := schema_fault(footer):
-                yield Fault(file.uri, fault.removeprefix(f"{file.uri}: "), file.uri)
+                yield Fault(file.uri, fault.removeprefix(f"{file.uri}: "), file.uri, in_content=True)
             versions[record["unit"]["name"]] = record["version"]
             identities[file.uri] = record["identity"]
     try:
@@ -142,10 +146,9 @@ def footer_faults(source: TableSource) -> Iterator[Fault]:
 
 
 def _count_rejects(table: str, unit: str, generation: int) -> int:
-    fs, path = locations.filesystem(rejects_uri(table, unit, generation))
     try:
-        with fs.open_input_file(path) as stream:
-            rows: int = pq.read_metadata(stream).num_rows
+        with locations.local_copy(rejects_uri(table, unit, generation)) as path:
+            rows: int = pq.read_metadata(path).num_rows
     except FileNotFoundError:
         return 0
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
@@ -231,13 +234,14 @@ def _unit_row_faults(footer: Footer) -> Iterator[Fault]:
             if has_status:
                 statuses.update({e["values"]: e["counts"] for e in pc.value_counts(rows["status"]).to_pylist()})
     except RunError as error:
-        yield Fault(uri, str(error).removeprefix(f"{uri}: "), uri)
+        yield Fault(uri, str(error).removeprefix(f"{uri}: "), uri, in_content=True)
         return
     except pa.ArrowInvalid as error:
-        yield Fault(uri, f"damaged ({first_line(error)})", uri)
+        yield Fault(uri, f"damaged ({first_line(error)})", uri, in_content=True)
         return
     if has_status and footer.record is not None and statuses != footer.counts.status:
-        yield Fault(uri, f"statuses {dict(statuses)}, its footer says {dict(footer.counts.status)}", uri)
+        problem = f"statuses {dict(statuses)}, its footer says {dict(footer.counts.status)}"
+        yield Fault(uri, problem, uri, in_content=True)
 
 
 def _row_groups(uri: str) -> Iterator[pa.Table]:
@@ -257,15 +261,42 @@ def sound_part(uri: str) -> TableSource | None:
     return TableSource(uri, metadata.get("remine.table", ""), metadata, footers.by_unit(), "")
 
 
-def remove_damaged(uri: str, faults: Iterable[Fault]) -> list[str]:
-    """Remove the damaged files among `faults` of the table at `uri`, with the rejects of removed units; return them.
+def confirmed(first: Collection[Fault], second: Iterable[Fault]) -> Iterator[Fault]:
+    """Yield the faults of the second of two looks at a table that are no errors of reading.
 
-    The next run of the command that writes the table writes them again.
+    An object is damaged if a copy is, whose bytes were compared with what the store keeps. A fault of a footer that can
+    be read must be the same in both looks. Run files were compared when they were read.
+    """
+    for fault in second:
+        if fault.damaged is None or not fault.damaged.endswith(".parquet"):
+            yield fault
+        elif _has_damaged_content(fault.damaged) if fault.in_content else fault in first:
+            yield fault
+
+
+def _has_damaged_content(uri: str) -> bool:
+    with locations.local_copy(uri) as path:
+        footer = read_footer(next(iter(locations.find(str(path)))))
+        return footer is None or bool(schema_fault(footer)) or any(_unit_row_faults(footer))
+
+
+def set_aside(uri: str, faults: Iterable[Fault]) -> dict[str, str]:
+    """Move the damaged files among `faults` of the table at `uri`, with the rejects of their units, out of the way.
+
+    The next run of the command that writes the table writes them again. Readers of the table skip the moved files.
+
+    Returns:
+        The place of each damaged file before -> after.
     """
     files = sorted({fault.damaged for fault in faults if fault.damaged})
     units = {file.rsplit("/", 1)[-1].removesuffix(".parquet") for file in files if file.endswith(".parquet")}
     rejects = [
         o.uri for o in locations.listing(f"{uri}/_rejects") if o.uri.rsplit("/", 1)[-1].rsplit(".", 2)[0] in units
     ]
-    locations.remove([*rejects, *files])
-    return files
+    taken = {file.uri for file in locations.listing(run_uri(uri, ""))}
+    moved = {}
+    for file in (*rejects, *files):
+        moved[file] = place.name_aside(uri, file, taken)
+        locations.move(file, moved[file])
+        taken.add(moved[file])
+    return {file: moved[file] for file in files}

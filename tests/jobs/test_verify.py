@@ -123,11 +123,11 @@ def test_without_damage_a_repair_removes_nothing(table: Path, capsys: pytest.Cap
     (table / "_run" / "units.jsonl").unlink()
     with pytest.raises(RunError, match=r"records: 1 fault$"):
         check(table)
-    assert cli.execute("verify", [f"input={table}", "repair=true"]) == {"removed": 0}
-    again = "0 damaged files removed; run the command that writes the table again"
+    assert cli.execute("verify", [f"input={table}", "repair=true"]) == {"set_aside": 0}
+    again = "0 damaged files set aside; run the command that writes the table again"
     assert capsys.readouterr().out == f"verify: {table}: {again}\n"
     (table / "unit0.parquet").write_bytes(b"PAR1")
-    with pytest.raises(RunError, match=r"records: 2 faults; repair=true removes damaged units"):
+    with pytest.raises(RunError, match=r"records: 2 faults; repair=true sets damaged units aside"):
         check(table)
 
 
@@ -300,9 +300,9 @@ def test_repair_removes_what_is_damaged_and_the_next_run_writes_only_that(
     (table / "_run" / "identity.json").write_bytes(b"{")
     kept = (table / "unit1.parquet").stat().st_mtime_ns
     repair_lines = repaired(table, capsys)
-    assert [
-        name for name in ("unit0.parquet", "unit2.parquet", "identity.json") if f"{name}: damaged" not in repair_lines
-    ] == []
+    aside = {"unit0.parquet": content, "unit2.parquet": b"PAR1", "_run.identity.json": b"{"}
+    assert [name for name in aside if f"to {table}/_run/damaged.{name}: damaged" not in repair_lines] == []
+    assert {name: (table / "_run" / f"damaged.{name}").read_bytes() for name in aside} == aside
     assert not list((table / "_rejects").glob("unit0.*"))
     write_records(str(table), [[record("a"), record("b")], [record("c")], []], rejected=1)
     assert (table / "unit1.parquet").stat().st_mtime_ns == kept

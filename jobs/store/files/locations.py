@@ -5,6 +5,7 @@
 
 import contextlib
 import glob
+import io
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -12,14 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from actors.fetching.signed_urls import without_secrets
 from jobs.errors import InputError
-from jobs.store.files import faults, local_files, nearby, s3
+from jobs.store.files import faults, local_files, nearby, s3, whole
 from jobs.store.files.compact_list import CompactList
 from jobs.store.files.objects import Object
-from jobs.store.files.repeating import repeated
 from jobs.store.files.spool import Spool
 
 __all__ = [
@@ -33,12 +34,16 @@ __all__ = [
     "is_s3",
     "join",
     "listing",
+    "local_copy",
+    "move",
     "named_errors",
+    "opened",
     "publish",
     "read_bytes",
     "remove",
     "replace",
 ]
+STREAM_BYTES = 1 << 20  # of a request for a stream from S3
 _ALLOWED = "use a local path or s3://bucket/key"
 
 
@@ -165,16 +170,62 @@ def read_bytes(uri: str) -> bytes:
 
     Raises:
         FileNotFoundError: it does not exist.
+        OSError: the store returned other bytes at each read.
     """
-    fs, path = filesystem(uri)
-
-    def read() -> bytes:
+    with faults.at(uri):
+        if is_s3(uri):
+            return whole.read(uri)
+        fs, path = filesystem(uri)
         with fs.open_input_stream(path, compression=None) as stream:
             data: bytes = stream.readall()
         return data
 
-    with faults.at(uri):
-        return repeated(uri, read)
+
+@contextlib.contextmanager
+def opened(uri: str, *, decompress: bool = True) -> Iterator[pa.NativeFile]:
+    """Yield a stream of the file or object, for reading it from start to end.
+
+    On S3, an answer that is too short is requested again, and after the last byte the content is compared with its ETag.
+
+    Args:
+        decompress: whether to decompress what its suffix says is compressed, such as .gz.
+    """
+    fs, path = filesystem(uri)
+    codec = _codec_of(path) if decompress else None
+    if not is_s3(uri):
+        with fs.open_input_stream(path, compression=codec) as stream:
+            yield stream
+        return
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(fs.open_input_file(path))
+        buffered = io.BufferedReader(whole.CheckedStream(uri, file), STREAM_BYTES)
+        stream = stack.enter_context(pa.PythonFile(buffered, mode="r"))
+        yield stack.enter_context(pa.CompressedInputStream(stream, codec)) if codec else stream
+
+
+def _codec_of(path: str) -> str | None:
+    try:
+        return str(pa.Codec.detect(path).name)
+    except (TypeError, ValueError):  # the suffix is not one of a compressed file
+        return None
+
+
+@contextlib.contextmanager
+def local_copy(uri: str) -> Iterator[Path]:
+    """Yield a local file with the content: that at `uri`, or a temporary copy of the object, which was compared.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        OSError: the store returned other bytes at each read.
+    """
+    if not is_s3(uri):
+        yield Path(uri)
+        return
+    with Spool("object") as spool:
+        path = spool.path / "content"
+        with faults.at(uri):
+            whole.save(uri, path)
+        yield path
 
 
 def create(uri: str, data: bytes | Iterable[bytes]) -> bool:
@@ -236,6 +287,19 @@ def publish_folder(folder: Path, uri: str) -> list[str]:
     for name in names:
         publish(folder / name, join(uri, name))
     return names
+
+
+def move(uri: str, target: str) -> None:
+    """Move a file or object to a place of the same file system or bucket.
+
+    Raises:
+        OSError: it was not moved; on S3 both places may then have it.
+    """
+    with faults.at(uri):
+        if is_s3(uri):
+            s3.move(uri, target)
+        else:
+            Path(uri).replace(target)
 
 
 def remove(uris: list[str]) -> None:

@@ -7,15 +7,17 @@ megabytes per second, since a store takes tens of milliseconds to answer, howeve
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
+from actors.full_reads import ShortReadError, read_full
 from jobs.store.files import locations
 from jobs.store.files.repeating import repeated
 
@@ -36,16 +38,50 @@ def opened(uri: str, *, end: int | None = None) -> Iterator[Any]:
     Raises:
         OSError: the file cannot be opened; a failed request is raised by the read that reaches it.
     """
-    fs, path = locations.filesystem(uri)
-    with fs.open_input_file(path) as file:
-        if not locations.is_s3(uri):
+    if not locations.is_s3(uri):
+        fs, path = locations.filesystem(uri)
+        with fs.open_input_file(path) as file:
             yield file
-            return
-        reader = ReadAhead(uri, file, end=end)
+        return
+    with FullReads(uri) as reads:
+        reader = ReadAhead(uri, reads.size(), reads.read_at, end=end)
         try:
             yield reader
         finally:
             reader.close()
+
+
+class FullReads:
+    """The object `uri`, opened by each thread that reads it: only reads that move the file notice a short answer."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri, self._files, self._lock = uri, list[pa.NativeFile](), threading.Lock()
+        self._of_thread = threading.local()
+        self._of_thread.file = self._open()
+
+    def size(self) -> int:
+        """Return the object's size."""
+        return int(self._files[0].size())
+
+    def read_at(self, size: int, first: int) -> bytes:
+        """Return `size` bytes from byte `first`. Raises as `actors.full_reads.read_full`."""
+        if not hasattr(self._of_thread, "file"):
+            self._of_thread.file = self._open()
+        return read_full(self._of_thread.file, size, first)
+
+    def _open(self) -> pa.NativeFile:
+        fs, path = locations.filesystem(self._uri)
+        file = fs.open_input_file(path)
+        with self._lock:
+            self._files.append(file)
+        return file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            file.close()
 
 
 class Block(NamedTuple):
@@ -57,13 +93,13 @@ class Block(NamedTuple):
 
 
 class ReadAhead:
-    """A stream over `file`, which several threads can read at the same time.
+    """A stream over a file, of which `read_at` returns bytes by their number and the first one, in several threads.
 
     Memory: `AHEAD` + 1 blocks.
     """
 
-    def __init__(self, uri: str, file: pa.NativeFile, *, end: int | None = None) -> None:
-        self._uri, self._file, self._size = uri, file, file.size()
+    def __init__(self, uri: str, size: int, read_at: Callable[[int, int], bytes], *, end: int | None = None) -> None:
+        self._uri, self._read_at, self._size = uri, read_at, size
         self._end = self._size if end is None else min(end, self._size)
         self._at = 0
         self._read_since_seek = 0
@@ -134,12 +170,10 @@ class ReadAhead:
             first = last
 
     def _request(self, size: int, first: int) -> bytes:
-        data: bytes = repeated(self._uri, partial(self._file.read_at, size, first))
-        if len(data) < size:
-            raise OSError(
-                f"{self._uri}: changed while it was read: {len(data):,} of {size:,} bytes from byte {first:,}"
-            )
-        return data
+        try:
+            return repeated(self._uri, partial(self._read_at, size, first))
+        except ShortReadError as error:
+            raise OSError(f"{self._uri}: {error}") from error
 
     def _forget_blocks(self) -> None:
         for block in self._blocks:

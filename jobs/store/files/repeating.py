@@ -1,18 +1,22 @@
-"""Repetition of reads that a store refused for a moment and that pyarrow did not repeat.
+"""Repetition of reads that a store refused for a moment or answered with other bytes, which pyarrow does not repeat.
 
 The AWS SDK writes an answer into a buffer of the size of the range that pyarrow requests. If the text of an error
 (SlowDown, InternalError, ExpiredToken) is longer than the range, it does not fit, and the SDK reports a failure of the
 buffer, which it does not repeat. Small files, footers and column chunks are shorter than such a text.
+
+Bytes may also be lost or changed on the way. What a read finds damaged is therefore read again before it counts as
+damaged; a damaged object on S3 costs `DAMAGED_ATTEMPTS` reads.
 """
 
-import io
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from jobs.store.files import s3
+import pyarrow as pa
+
+from jobs.store.files import faults, s3
 
 ATTEMPTS = 6
+DAMAGED_ATTEMPTS = 3
 _HIDDEN = "Failed to flush response stream"
 Result = TypeVar("Result")
 
@@ -22,27 +26,17 @@ def repeated(uri: str, read: Callable[[], Result]) -> Result:
 
     Raises:
         OSError: the store's answer.
+        pa.ArrowException, UnicodeDecodeError, OSError: the object is damaged.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return read()
-        except OSError as error:
-            if _HIDDEN not in str(error) or attempt == ATTEMPTS:
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            if _HIDDEN not in str(error):
+                if uri.startswith("s3://") and faults.is_damage(error) and attempt < DAMAGED_ATTEMPTS:
+                    continue
+                raise
+            if attempt == ATTEMPTS:
                 raise
         s3.wait_for(uri)
     raise AssertionError("unreachable")
-
-
-class RepeatedReads(io.RawIOBase):
-    """The bytes of pyarrow's `stream` of `uri`, for Python's readers."""
-
-    def __init__(self, uri: str, stream: Any) -> None:
-        self._uri, self._stream = uri, stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data: bytes = repeated(self._uri, partial(self._stream.read, len(buffer)))  # a failed read does not advance
-        buffer[: len(data)] = data
-        return len(data)

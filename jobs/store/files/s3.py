@@ -284,6 +284,19 @@ def creates_once(folder: str) -> bool:
     return _creates_once[bucket]
 
 
+def move(uri: str, target: str) -> None:
+    """Copy an object within the store, and delete it once the copy has its size.
+
+    Raises:
+        OSError: the copy is not whole, or the store refused.
+    """
+    client().cp_file(key_path(uri), key_path(target))
+    sizes = [client().info(key_path(place))["size"] for place in (uri, target)]
+    if len(set(sizes)) > 1:
+        raise OSError(f"{target}: has {sizes[1]:,} bytes, and {uri} {sizes[0]:,}; nothing was removed")
+    remove([uri])
+
+
 def remove(uris: list[str]) -> None:
     """Delete objects of one bucket; objects that do not exist are ignored.
 

@@ -1,7 +1,8 @@
 """The place `out=` before a run: empty, a table of remine, or something else, which a run must not touch."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 
 from jobs.errors import InputError
@@ -11,6 +12,8 @@ from jobs.store.files.objects import Object
 from jobs.store.footers import data_objects, read_footers
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, run_uri
 from jobs.store.units import Unit
+
+ASIDE = "damaged."  # begins the names of files in `_run` that `verify repair=true` set aside
 
 
 def check_creatable(place: str, *, key: str = "out") -> None:
@@ -79,6 +82,20 @@ def is_temporary(uri: str) -> bool:
     """Return whether `uri` has the name of a temporary file, which a killed run may leave."""
     name = uri.rsplit("/", 1)[-1]
     return name.startswith(".") and name.endswith(".tmp")
+
+
+def is_set_aside(uri: str) -> bool:
+    """Return whether `uri` has the name of a damaged file that a repair set aside."""
+    *_, folder, name = ["", *uri.rsplit("/", 2)]
+    return folder == FOLDER and name.startswith(ASIDE)
+
+
+def name_aside(out: str, uri: str, taken: Container[str]) -> str:
+    """Return the place for a damaged file of the table at `out` that is set aside, other than those in `taken`."""
+    name = uri.removeprefix(out).strip("/").replace("/", ".")
+    numbers = chain([""], (f"{number}." for number in count(1)))
+    places = (run_uri(out, f"{ASIDE}{number}{name}") for number in numbers)
+    return next(place for place in places if place not in taken)
 
 
 def remove_temporary(out: str, *, before: float) -> None:

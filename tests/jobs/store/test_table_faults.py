@@ -194,21 +194,26 @@ def test_files_of_the_run_that_are_missing_or_damaged(table: Path) -> None:
     assert list(table_faults.run_faults(source)) == []
 
 
-def test_a_repair_removes_damaged_files_once_with_their_rejects(table: Path) -> None:
+def test_a_repair_sets_damaged_files_aside_once_with_their_rejects(table: Path) -> None:
     unit, manifest = str(table / "unit1.parquet"), str(table / "_run" / "manifest.json")
     faults = [Fault(unit, "x", unit), Fault(unit, "y", unit), Fault("p", "z"), Fault("m", "x", manifest)]
-    assert table_faults.remove_damaged(str(table), faults) == [manifest, unit]
+    aside = {name: f"{table}/_run/damaged.{name}" for name in ("_run.manifest.json", "unit1.parquet")}
+    assert table_faults.set_aside(str(table), faults) == {
+        manifest: aside["_run.manifest.json"], unit: aside["unit1.parquet"]
+    }  # fmt: skip
     left = {path.relative_to(table).as_posix().split(".")[0] for path in table.rglob("*.parquet")}
-    assert left == {"unit0", "unit2", "_rejects/unit0", "_rejects/unit2"}
+    assert left == {"unit0", "unit2", "_rejects/unit0", "_rejects/unit2", "_run/damaged"}
     assert not Path(manifest).exists()
-    assert table_faults.remove_damaged(str(table), []) == []
+    assert table_faults.set_aside(str(table), []) == {}
+    (table / "unit1.parquet").write_text("damaged again")
+    assert table_faults.set_aside(str(table), faults[:1]) == {unit: f"{table}/_run/damaged.1.unit1.parquet"}
 
 
-def test_a_repair_removes_the_rejects_of_a_unit_whose_name_has_a_dot(table: Path) -> None:
+def test_a_repair_sets_aside_the_rejects_of_a_unit_whose_name_has_a_dot(table: Path) -> None:
     for name in ("x.y.parquet", "_rejects/x.y.0.parquet", "_rejects/x.0.parquet"):
         (table / name).write_text("x")
     unit = str(table / "x.y.parquet")
-    assert table_faults.remove_damaged(str(table), [Fault(unit, "x", unit)]) == [unit]
+    assert list(table_faults.set_aside(str(table), [Fault(unit, "x", unit)])) == [unit]
     assert sorted(path.name for path in table.rglob("x.*")) == ["x.0.parquet"]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from actors.full_reads import ShortReadError
 from jobs.store.files import locations, read_ahead
 from jobs.store.files.read_ahead import AHEAD, ReadAhead
 from tests.forwarding import counted_s3
@@ -30,7 +31,10 @@ class File:
     def read_at(self, size: int, at: int) -> bytes:
         self.asked.append((at, size))
         self.answer(at)
-        return self.data[at : at + size]
+        data = self.data[at : at + size]
+        if len(data) < size:
+            raise ShortReadError(f"changed while it was read: {len(data)} of {size} bytes")
+        return data
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +45,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reader(file: Any, end: int | None = None) -> ReadAhead:
-    return ReadAhead("s3://b/file", file, end=end)
+    return ReadAhead("s3://b/file", file.size(), file.read_at, end=end)
 
 
 @pytest.mark.parametrize("end", [None, 0, 5_500, 10**9])

@@ -1,12 +1,11 @@
 """Reads that a store refused for a moment."""
 
-import io
-from typing import Any
+import errno
 
 import pytest
 
 from jobs.store.files import s3
-from jobs.store.files.repeating import ATTEMPTS, RepeatedReads, repeated
+from jobs.store.files.repeating import ATTEMPTS, DAMAGED_ATTEMPTS, repeated
 
 BUSY = OSError("When reading: Failed to flush response stream (SlowDown)")
 
@@ -45,18 +44,12 @@ def test_the_last_refusal_is_the_error(waits: list[str]) -> None:
     assert (store.reads, len(waits)) == (ATTEMPTS, ATTEMPTS - 1)
 
 
-def test_other_errors_are_not_repeated(waits: list[str]) -> None:
-    store = Store(1, OSError("no such key"))
-    with pytest.raises(OSError, match="no such key"):
-        repeated("s3://b/k", store.read)
-    assert (store.reads, waits) == (1, [])
-
-
-def test_a_stream_repeats_each_read() -> None:
-    store: Any = Store(2)
-    reader = RepeatedReads("s3://b/k", store)
-    buffer = bytearray(3)
-    assert (reader.readable(), reader.readinto(buffer), bytes(buffer)) == (True, 3, b"row")
-    assert io.BufferedReader(reader, 8).read(4) == b"rows"
-    short = bytearray(b"......")
-    assert (reader.readinto(short), bytes(short)) == (4, b"rows..")
+def test_damage_is_read_again_on_s3_and_other_errors_are_not(waits: list[str]) -> None:
+    """The bytes may have been changed on the way."""
+    damage, denied = OSError("Unexpected end of stream"), PermissionError(errno.EACCES, "no")
+    for uri, error, reads in (("s3://b/k", damage, DAMAGED_ATTEMPTS), ("/k", damage, 1), ("s3://b/k", denied, 1)):
+        store = Store(ATTEMPTS, error)
+        with pytest.raises(OSError, match=r"Unexpected|no"):
+            repeated(uri, store.read)
+        assert (store.reads, waits) == (reads, [])
+    assert repeated("s3://b/k", Store(DAMAGED_ATTEMPTS - 1, damage).read) == b"rows"

@@ -1,0 +1,150 @@
+"""Whole objects on S3, read so that bytes that were lost or changed on the way are noticed.
+
+The content is compared with the object's ETag, where that is an MD5 sum. Otherwise (objects that were uploaded in parts,
+or are encrypted by the store) it is compared with a second read, by another client with other connections.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from actors.full_reads import ShortReadError, read_full
+from jobs.store.files import s3
+from jobs.store.files.repeating import repeated
+
+ATTEMPTS = 5  # reads until one agrees with the ETag or with the read by the other client
+PIECE = 8 << 20
+_MD5 = re.compile(r"[0-9a-f]{32}")
+
+
+def read(uri: str) -> bytes:
+    """Return the content of the object. Raises as `save`."""
+    content = io.BytesIO()
+    _confirm(uri, content)
+    return content.getvalue()
+
+
+def save(uri: str, target: Path) -> str:
+    """Write the content of the object to the local file `target`; return its MD5 sum.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        OSError: each read returned other bytes, or the store refused.
+    """
+    with target.open("wb") as file:
+        return _confirm(uri, file)
+
+
+def etag_of(uri: str) -> str:
+    """Return the ETag that the store reports for the object now."""
+    return str(s3.client().info(s3.key_path(uri)).get("ETag") or "").strip('"')
+
+
+def is_md5(etag: str) -> bool:
+    """Return whether an ETag has the form of an MD5 sum."""
+    return _MD5.fullmatch(etag) is not None
+
+
+def second_digest(uri: str) -> str:
+    """Return the MD5 sum of the object's content as the other client reads it."""
+    size = int(s3.client().info(s3.key_path(uri))["size"])
+    return _digest(_second_pieces(uri, size))
+
+
+def end_of(uri: str, size: int) -> bytes:
+    """Return the last `size` bytes of the object, as the other client reads them twice in the same way.
+
+    Raises:
+        OSError: no two of the reads are the same.
+    """
+    seen: set[bytes] = set()
+    for _ in range(ATTEMPTS):
+        data: bytes = s3.client().cat_file(s3.key_path(uri), start=-size)
+        if data in seen:
+            return data
+        seen.add(data)
+    raise _unsteady(uri)
+
+
+class CheckedStream(io.RawIOBase):
+    """The bytes of pyarrow's open `file` of the object `uri`, for Python's readers.
+
+    At the end of the object, a content that differs from its ETag is an OSError, unless the other client reads the same.
+    """
+
+    def __init__(self, uri: str, file: Any) -> None:
+        self._uri, self._file, self._size = uri, file, file.size()
+        self._at, self._hash = 0, hashlib.md5(usedforsecurity=False)
+        self._etag = _etag_in(file)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer` and return the number of bytes, which is 0 at the end of the object."""
+        size = min(len(buffer), self._size - self._at)
+        data = repeated(self._uri, partial(read_full, self._file, size, self._at))
+        buffer[:size] = data
+        self._hash.update(data)
+        self._at += size
+        if size and self._at == self._size:
+            self._check()
+        return size
+
+    def _check(self) -> None:
+        digest = self._hash.hexdigest()
+        if is_md5(self._etag) and digest != self._etag and digest != second_digest(self._uri):
+            raise OSError(f"{self._uri}: the bytes that were read are not those of its ETag; run the same command again")
+
+
+def _confirm(uri: str, sink: BinaryIO) -> str:
+    """Write the content to `sink`, from its start, and return its MD5 sum. Raises as `save`."""
+    for _ in range(ATTEMPTS):
+        sink.seek(0)
+        sink.truncate()
+        try:
+            with s3.arrow_filesystem().open_input_file(s3.key_path(uri)) as file:
+                etag = _etag_in(file)
+                digest = _digest(_first_pieces(uri, file), sink)
+            if digest == etag or digest == second_digest(uri):
+                return digest
+        except ShortReadError:  # replaced by a shorter object after its size was asked, or sent short again and again
+            continue
+    raise _unsteady(uri)
+
+
+def _digest(pieces: Iterable[bytes], sink: BinaryIO | None = None) -> str:
+    total = hashlib.md5(usedforsecurity=False)
+    for piece in pieces:
+        total.update(piece)
+        if sink is not None:
+            sink.write(piece)
+    return total.hexdigest()
+
+
+def _first_pieces(uri: str, file: Any) -> Iterator[bytes]:
+    size = file.size()
+    for first in range(0, size, PIECE):
+        yield repeated(uri, partial(read_full, file, min(PIECE, size - first), first))
+
+
+def _second_pieces(uri: str, size: int) -> Iterator[bytes]:
+    for first in range(0, size, PIECE):
+        last = min(first + PIECE, size)
+        data: bytes = s3.client().cat_file(s3.key_path(uri), start=first, end=last)
+        if len(data) != last - first:
+            raise ShortReadError(f"{len(data):,} of {last - first:,} bytes from byte {first:,}")
+        yield data
+
+
+def _etag_in(file: Any) -> str:
+    return (file.metadata() or {}).get("ETag", b"").decode().strip('"')
+
+
+def _unsteady(uri: str) -> OSError:
+    return OSError(f"{uri}: each read returned other bytes; check the network and the store, then run the command again")
