@@ -3,9 +3,10 @@
     remine copy R s3://bucket/R
     remine copy s3://bucket/R/ratings ratings plan=true
 
-Files that the destination already has with the same content are not copied again. A destination with different files of
-the same names is refused. The lists of inputs in `_run/` still name the inputs where they were when the tables were
-written.
+Each copy is compared with its source. Files that the destination already has with the same content are not copied
+again, and damaged copies are replaced. A destination with different files of the same names is refused. Tables that are
+being written are named: copy them again once their command has ended. The lists of inputs in `_run/` still name the
+inputs where they were when the tables were written.
 """
 
 import sys
@@ -36,14 +37,23 @@ def execute(cfg: CopyConfig) -> int:
         InputError: there is nothing to copy, `out` is inside `input` or vice versa, or files of `out` differ.
     """
     plan = plan_copy(cfg.input, cfg.out)
-    amount = f"{quantity(len(plan.files), 'file')}, {size(sum(source.size for source, _ in plan.files))}"
+    for sentence in plan.incomplete:
+        say(f"copy: {sentence}", err=True, level="warning")
     present = f" ({plan.present:,} are there already)" if plan.present else ""
+    if plan.damaged:
+        present += f"; {quantity(len(plan.damaged), 'damaged copy')} replaced"
     if cfg.plan:
-        say(f"copy: would copy {amount}{present}")
+        say(f"copy: would copy {_amount(len(plan.files), sum(source.size for source, _ in plan.files))}{present}")
         return 0
-    copy_files(plan)
-    say(f"copy: copied {amount} to {plan.out}{present}")
-    return len(plan.files)
+    copied = copy_files(plan)
+    if copied.gone:
+        say(f"copy: {quantity(copied.gone, 'file')} were removed by another process before they were copied", err=True)
+    say(f"copy: copied {_amount(copied.files, copied.bytes)} to {plan.out}{present}")
+    return copied.files
+
+
+def _amount(files: int, size_in_bytes: int) -> str:
+    return f"{quantity(files, 'file')}, {size(size_in_bytes)}"
 
 
 JOB = cli.Job("copy", CopyConfig, execute, positional=("input", "out"))

@@ -31,7 +31,7 @@ from jobs.store import table_faults
 from jobs.store.files import locations
 from jobs.store.limits import Taken
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run_files import MANIFEST, read_json, run_uri
+from jobs.store.run_files import MANIFEST, UNITS, read_json, run_uri
 from jobs.store.runs import lock
 from jobs.store.table_faults import Fault
 
@@ -48,7 +48,7 @@ class VerifyConfig:
 
 
 def execute(cfg: VerifyConfig) -> dict[str, int]:
-    """Run the job; see the module's docstring. Returns the number of units and rows; after a repair, of files set aside.
+    """Run the job; see the module's docstring. Returns the units and rows; after a repair, the files set aside.
 
     Raises:
         RunError: the table has a fault; with repair=true, a fault that setting files aside does not repair.
@@ -127,8 +127,12 @@ def _repair(uri: str) -> dict[str, int]:
 
 def _all_faults(uri: str) -> list[Fault]:
     damage = list(table_faults.damage(uri))
-    source = table_faults.sound_part(uri) if damage else open_table(uri)
-    return damage + [fault for fault in (_faults_of(source) if source else ()) if fault not in damage]
+    if not damage:
+        return list(_faults_of(open_table(uri)))
+    # Summaries of all units differ from the sound ones; the next run derives them again.
+    source, derived = table_faults.sound_part(uri), {run_uri(uri, MANIFEST), run_uri(uri, UNITS)}
+    others = (fault for fault in (_faults_of(source) if source else ()) if fault not in damage)
+    return damage + [fault for fault in others if fault.place != uri or fault.damaged not in derived]
 
 
 def _confirmed(uri: str, look: Callable[[], list[Fault]]) -> list[Fault]:

@@ -7,6 +7,7 @@ conditions.
 import contextlib
 import http.client
 import os
+import random
 import re
 import socket
 import struct
@@ -58,7 +59,8 @@ class Fault:
         kind: `answer` (with `status` and S3's `code`, nothing is handed on), `cut answer` (half of the body, then a
             reset), `cut request` (a reset while the body is read, nothing is handed on), `lost answer` (handed on, then
             a reset instead of the answer), `error in 200` (nothing is handed on, status 200 with an error as its body,
-            as S3 completes uploads), `slow`.
+            as S3 completes uploads), `slow`, `short answer` (half of the body with its length, as if that were all),
+            `flipped answer` (one byte of the body is another).
         matches: which requests; all by default.
         times: of how many requests.
         each: `times` counts for each path by itself.
@@ -250,6 +252,11 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _send(self, reply: _Reply, fault: str = "") -> None:
+        if fault == "short answer":
+            reply.body = reply.body[: len(reply.body) // 2]
+        if fault == "flipped answer" and reply.body:
+            place = random.randrange(len(reply.body))
+            reply.body = reply.body[:place] + bytes([reply.body[place] ^ 4]) + reply.body[place + 1 :]
         self.send_response_only(reply.status)
         for name, value in reply.headers:
             self.send_header(name, value)

@@ -1,20 +1,28 @@
-"""Copies of tables between folders and object storage."""
+"""Copies of tables between folders and object storage, each file compared with its source after it was written."""
 
 import hashlib
+import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from actors.quantities import quantity
 from jobs.errors import InputError
-from jobs.store.files import locations
+from jobs.inventory.found import files_by_table
+from jobs.store import run_files
+from jobs.store.files import faults, locations, whole
 from jobs.store.files.objects import Object
 from jobs.store.files.threads import in_threads
-from jobs.store.run_files import FOLDER, IDENTITY, MANIFEST, UNITS
-from jobs.store.runs import lease, place
+from jobs.store.footers import data_objects, read_footer
+from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
+from jobs.store.runs import lease, lock, place
+from jobs.store.table_faults import content_faults
 
 THREADS = 8
-_CHUNK = 8 << 20
+ATTEMPTS = 3  # of a file whose copy differs from its source
+FEW_BYTES = 8  # of a file of `_run`: as many as differ by damage; a job that writes one again changes more
 
 
 @dataclass(frozen=True)
@@ -25,54 +33,81 @@ class CopyPlan:
         out: the folder or prefix to copy to.
         files: each source with the uri of its target, in the order of copying.
         present: the files that the target already has.
+        damaged: the targets among `files` that are damaged copies of their sources.
+        incomplete: a sentence for each table that is being written or was interrupted.
     """
 
     out: str
     files: list[tuple[Object, str]]
     present: int
+    damaged: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Copied:
+    """Files and bytes that were written, and the files that another process removed before they were copied."""
+
+    files: int = 0
+    bytes: int = 0
+    gone: int = 0
 
 
 def plan_copy(source: str, out: str) -> CopyPlan:
-    """List the files below `source` that `out` lacks.
+    """List the files below `source` that `out` lacks or has damaged.
 
     Identities come first, so that an interrupted copy leaves incomplete tables rather than unknown files; manifests,
     which mark a table as complete, come last.
 
     Raises:
         InputError: there is nothing to copy, one place is inside the other, `out` cannot be created, or a file of `out`
-            differs from its source.
+            differs from its source and is no damaged copy of it.
     """
     source, out = locations.absolute(source), locations.absolute(out)
     if f"{out}/".startswith(f"{source}/") or f"{source}/".startswith(f"{out}/"):
         raise InputError(f"out={out}: must not be input={source}, inside it, or contain it")
-    listed = [file for file in locations.listing(source) if not _is_passing(file.uri)]
+    listed = [file for file in locations.listing(source) if not _is_left_out(file.uri)]
     if not listed:
         raise InputError(f"input={source}: nothing to copy; name a table, or a folder with tables")
     place.check_creatable(out)
     existing_files = {file.uri: file for file in locations.listing(out)}
-    missing, present = [], 0
+    missing, damaged, present = [], [], 0
     for file in sorted(listed, key=_order):
         target = out + file.uri.removeprefix(source)
-        if (other := existing_files.get(target)) is None:
-            missing.append((file, target))
-        elif other.size == file.size and _digest(other.uri) == _digest(file.uri):
+        other = existing_files.get(target)
+        if other is not None and _is_equal(file, other):
             present += 1
-        else:
-            raise InputError(f"out={out}: {target} exists with other content; remove it or use another out=")
-    return CopyPlan(out, missing, present)
+            continue
+        if other is not None:
+            if not _is_damaged_copy(file, other):
+                raise InputError(
+                    f"out={out}: {target} exists with other content; remove it if it is a damaged copy, or use another "
+                    "out="
+                )
+            damaged.append(target)
+        missing.append((file, target))
+    return CopyPlan(out, missing, present, damaged, _incomplete(listed))
 
 
-def copy_files(plan: CopyPlan) -> None:
-    """Copy the files of `plan`: identities, then all others in threads, then manifests."""
+def copy_files(plan: CopyPlan) -> Copied:
+    """Copy the files of `plan`: identities, then all others in threads, then manifests.
+
+    Raises:
+        OSError: a copy differs from its source after `ATTEMPTS`.
+    """
+    copied = Copied()
     for stage in (0, 1, 2):
         pairs = [(source.uri, target) for source, target in plan.files if _order(source)[0] == stage]
-        for _ in in_threads(_copy, pairs, THREADS):
-            pass
+        for size in in_threads(_copy, pairs, THREADS):
+            copied.gone += size is None
+            copied.files += size is not None
+            copied.bytes += size or 0
+    return copied
 
 
-def _is_passing(uri: str) -> bool:
-    """Return whether the file belongs to a process that is writing the table: a copy of it would block other runs."""
-    return place.is_temporary(uri) or uri.endswith(f"/{FOLDER}/{lease.NAME}")
+def _is_left_out(uri: str) -> bool:
+    """Return whether the file is damaged and set aside, or of a process that writes: a copy would block other runs."""
+    return place.is_temporary(uri) or place.is_set_aside(uri) or uri.endswith(f"/{FOLDER}/{lease.NAME}")
 
 
 def _order(file: Object) -> tuple[int, str]:
@@ -81,23 +116,104 @@ def _order(file: Object) -> tuple[int, str]:
     return (0 if in_run and name == IDENTITY else 2 if in_run and name in (MANIFEST, UNITS) else 1, file.uri)
 
 
-def _copy(pair: tuple[str, str]) -> None:
+def _incomplete(listed: Sequence[Object]) -> list[str]:
+    """Return a sentence for each table among the files that lacks units, or is being written."""
+    sentences = []
+    for uri, files in files_by_table(listed).items():
+        is_written, planned = lock.is_held(uri), 0
+        written = sum(1 for _ in data_objects(uri, files))
+        with suppress(FileNotFoundError, InputError):  # lost or damaged, which `verify` reports
+            planned = sum(1 for _ in run_files.read_inputs(run_uri(uri, INPUTS)))
+        if is_written or written < planned or not any(file.uri == run_uri(uri, MANIFEST) for file in files):
+            state = "is being written" if is_written else "is not complete"
+            of_units = f"{written:,} of {quantity(planned, 'unit')}"
+            sentences.append(f"{uri} {state} ({of_units}): copy it again once its command has ended")
+    return sentences
+
+
+def _copy(pair: tuple[str, str]) -> int | None:
+    """Copy a file until the copy equals it, and return its size; None if it no longer exists."""
     source, target = pair
-    locations.replace(target, _chunks(source))
-    if not (locations.is_s3(source) or locations.is_s3(target)):  # units identify local inputs by size and time
-        times = Path(source).stat()
-        os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+    try:
+        for _ in range(ATTEMPTS):
+            with locations.local_copy(source) as path:
+                locations.publish(path, target)
+                size, digest = path.stat().st_size, _digest(str(path))
+                if not (locations.is_s3(source) or locations.is_s3(target)):  # units identify local inputs by time too
+                    times = path.stat()
+                    os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+            if _has(target, digest):
+                return size
+    except FileNotFoundError:
+        if locations.exists(source):
+            raise
+        return None
+    raise OSError(
+        f"{target}: differs from {source} after {ATTEMPTS} attempts; check the store, the disk and the network"
+    )
 
 
-def _digest(uri: str) -> bytes:
-    digest = hashlib.sha256()
-    for chunk in _chunks(uri):
-        digest.update(chunk)
-    return digest.digest()
+def _has(uri: str, digest: str) -> bool:
+    """Return whether the file or object has this MD5 sum."""
+    return (locations.is_s3(uri) and whole.etag_of(uri) == digest) or _digest(uri) == digest
 
 
-def _chunks(uri: str) -> Iterator[bytes]:
-    fs, path = locations.filesystem(uri)
-    with fs.open_input_stream(path, compression=None) as stream:
-        while chunk := stream.read(_CHUNK):
-            yield chunk
+def _is_equal(file: Object, other: Object) -> bool:
+    """Return whether two files have the same content. An ETag that is an MD5 sum saves reading an object."""
+    if file.size != other.size:
+        return False
+    local, remote = (file, other) if locations.is_s3(other.uri) else (other, file)
+    return (digest := _digest(local.uri)) == remote.etag or digest == _digest(remote.uri)
+
+
+def _digest(uri: str) -> str:
+    """Return the MD5 sum of a file or object."""
+    with faults.at(uri):
+        if locations.is_s3(uri):
+            return whole.digest(uri)
+        with Path(uri).open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _is_damaged_copy(source: Object, target: Object) -> bool:
+    """Return whether the target is a damaged copy of the source rather than another file of its name.
+
+    It is if its time is still that of its source; if it is Parquet that cannot be read, or of the same generation of
+    the same unit; or if it is a run file that cannot be read, or that differs in `FEW_BYTES`.
+    """
+    if not (locations.is_s3(source.uri) or locations.is_s3(target.uri)):
+        times = [Path(file.uri).stat().st_mtime_ns for file in (source, target)]
+        if times[0] == times[1]:
+            return True
+    if source.uri.endswith(".parquet"):
+        return _is_damaged_unit(source, target)
+    if source.uri.rsplit("/", 2)[-2] != FOLDER or not source.uri.endswith((".json", ".jsonl")):
+        return False
+    before, after = locations.read_bytes(source.uri), locations.read_bytes(target.uri)
+    differing = sum(one != other for one, other in zip(before, after, strict=False))
+    return not _is_json(after) or (len(before) == len(after) and differing <= FEW_BYTES)
+
+
+def _is_damaged_unit(source: Object, target: Object) -> bool:
+    """Return whether the target cannot be read, although the source can, or was written by the same task."""
+    footers = [read_footer(file) for file in (source, target)]
+    if footers[0] is None or footers[1] is None:
+        return footers[0] is not None
+    records = [footer.record for footer in footers if footer is not None]
+    written = [(record["unit"]["name"], record["generation"], record["begun"]) for record in records if record]
+    if len(written) == len(footers):
+        return written[0] == written[1]
+    return not content_faults(source.uri) and bool(content_faults(target.uri))
+
+
+def _is_json(data: bytes) -> bool:
+    """Return whether the data is one JSON value, or lines of JSON."""
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        try:
+            lines = data.decode().splitlines()
+            return bool(lines) and [json.loads(line) for line in lines] != []
+        except (ValueError, RecursionError):
+            return False
+    return True

@@ -97,7 +97,7 @@ def read_footers(objects: Iterable[Object], *, remote: bool) -> Iterator[Footer 
 
 
 def _checked(source: Object, footer: Footer | None) -> Footer | None:
-    """Return the footer if it is sound; otherwise, on S3, as another client reads it, since a unit without one is lost."""
+    """Return the footer if it is sound; otherwise, on S3, as another client reads it: its unit would be lost."""
     if footer is not None and _is_sound(footer):
         return footer
     footer = _read_again(source) if locations.is_s3(source.uri) else None

@@ -5,7 +5,6 @@
 whole; their first line is the number of the other lines, which reveals truncation.
 """
 
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -118,7 +117,7 @@ def read_written_units(uri: str) -> Iterator[WrittenUnitJson]:
 
 def _read_lines(uri: str, expected: Any) -> Iterator[Any]:
     try:
-        with locations.opened(uri, decompress=False) as stream, io.TextIOWrapper(stream, "utf-8") as text:
+        with locations.local_copy(uri) as path, path.open(encoding="utf-8") as text:
             promised, count = json.loads(text.readline()), 0
             for line in text:
                 value = json.loads(line)

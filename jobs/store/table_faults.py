@@ -268,16 +268,22 @@ def confirmed(first: Collection[Fault], second: Iterable[Fault]) -> Iterator[Fau
     be read must be the same in both looks. Run files were compared when they were read.
     """
     for fault in second:
-        if fault.damaged is None or not fault.damaged.endswith(".parquet"):
-            yield fault
-        elif _has_damaged_content(fault.damaged) if fault.in_content else fault in first:
+        is_object = fault.damaged is not None and fault.damaged.endswith(".parquet")
+        if not is_object or _is_confirmed(fault, first):
             yield fault
 
 
-def _has_damaged_content(uri: str) -> bool:
+def _is_confirmed(fault: Fault, first: Collection[Fault]) -> bool:
+    return bool(content_faults(fault.damaged)) if fault.damaged and fault.in_content else fault in first
+
+
+def content_faults(uri: str) -> list[str]:
+    """Return what is wrong with the content of a data object, in a copy that was compared with what the store keeps."""
     with locations.local_copy(uri) as path:
         footer = read_footer(next(iter(locations.find(str(path)))))
-        return footer is None or bool(schema_fault(footer)) or any(_unit_row_faults(footer))
+        if footer is None:
+            return ["not a readable Parquet file"]
+        return [*filter(None, [schema_fault(footer)]), *(fault.problem for fault in _unit_row_faults(footer))]
 
 
 def set_aside(uri: str, faults: Iterable[Fault]) -> dict[str, str]:

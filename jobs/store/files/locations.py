@@ -185,7 +185,8 @@ def read_bytes(uri: str) -> bytes:
 def opened(uri: str, *, decompress: bool = True) -> Iterator[pa.NativeFile]:
     """Yield a stream of the file or object, for reading it from start to end.
 
-    On S3, an answer that is too short is requested again, and after the last byte the content is compared with its ETag.
+    On S3, an answer that is too short is requested again, and after the last byte the content is compared with its
+    ETag, if that is an MD5 sum.
 
     Args:
         decompress: whether to decompress what its suffix says is compressed, such as .gz.

@@ -5,7 +5,7 @@ The AWS SDK writes an answer into a buffer of the size of the range that pyarrow
 buffer, which it does not repeat. Small files, footers and column chunks are shorter than such a text.
 
 Bytes may also be lost or changed on the way. What a read finds damaged is therefore read again before it counts as
-damaged; a damaged object on S3 costs `DAMAGED_ATTEMPTS` reads.
+damaged; a damaged object on S3 costs `ATTEMPTS` reads.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,6 @@ import pyarrow as pa
 from jobs.store.files import faults, s3
 
 ATTEMPTS = 6
-DAMAGED_ATTEMPTS = 3
 _HIDDEN = "Failed to flush response stream"
 Result = TypeVar("Result")
 
@@ -32,11 +31,10 @@ def repeated(uri: str, read: Callable[[], Result]) -> Result:
         try:
             return read()
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            if _HIDDEN not in str(error):
-                if uri.startswith("s3://") and faults.is_damage(error) and attempt < DAMAGED_ATTEMPTS:
-                    continue
+            is_hidden = _HIDDEN in str(error)
+            may_pass = is_hidden or (uri.startswith("s3://") and faults.is_damage(error))
+            if not may_pass or attempt == ATTEMPTS:
                 raise
-            if attempt == ATTEMPTS:
-                raise
-        s3.wait_for(uri)
+        if is_hidden:
+            s3.wait_for(uri)
     raise AssertionError("unreachable")

@@ -1,7 +1,7 @@
 """Whole objects on S3, read so that bytes that were lost or changed on the way are noticed.
 
-The content is compared with the object's ETag, where that is an MD5 sum. Otherwise (objects that were uploaded in parts,
-or are encrypted by the store) it is compared with a second read, by another client with other connections.
+The content is compared with the object's ETag, where that is an MD5 sum. Otherwise (objects that were uploaded in
+parts, or are encrypted by the store) two reads must agree, one of them by another client with other connections.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from actors.full_reads import ShortReadError, read_full
 from jobs.store.files import s3
 from jobs.store.files.repeating import repeated
 
-ATTEMPTS = 5  # reads until one agrees with the ETag or with the read by the other client
+ATTEMPTS = 5  # reads by each client until two agree
 PIECE = 8 << 20
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
@@ -39,6 +39,11 @@ def save(uri: str, target: Path) -> str:
         return _confirm(uri, file)
 
 
+def digest(uri: str) -> str:
+    """Return the MD5 sum of the object's content. Raises as `save`."""
+    return _confirm(uri, None)
+
+
 def etag_of(uri: str) -> str:
     """Return the ETag that the store reports for the object now."""
     return str(s3.client().info(s3.key_path(uri)).get("ETag") or "").strip('"')
@@ -49,10 +54,10 @@ def is_md5(etag: str) -> bool:
     return _MD5.fullmatch(etag) is not None
 
 
-def second_digest(uri: str) -> str:
-    """Return the MD5 sum of the object's content as the other client reads it."""
-    size = int(s3.client().info(s3.key_path(uri))["size"])
-    return _digest(_second_pieces(uri, size))
+def confirmed_digest(uri: str) -> str:
+    """Return the MD5 sum of the object's content as two reads agree on, whatever its ETag. Raises as `save`."""
+    with s3.arrow_filesystem().open_input_file(s3.key_path(uri)) as file:
+        return _digest(_confirmed_pieces(uri, file))
 
 
 def end_of(uri: str, size: int) -> bytes:
@@ -73,7 +78,8 @@ def end_of(uri: str, size: int) -> bytes:
 class CheckedStream(io.RawIOBase):
     """The bytes of pyarrow's open `file` of the object `uri`, for Python's readers.
 
-    At the end of the object, a content that differs from its ETag is an OSError, unless the other client reads the same.
+    At the end of the object, a content that differs from its ETag is an OSError, unless the other client reads the
+    same.
     """
 
     def __init__(self, uri: str, file: Any) -> None:
@@ -98,24 +104,33 @@ class CheckedStream(io.RawIOBase):
 
     def _check(self) -> None:
         digest = self._hash.hexdigest()
-        if is_md5(self._etag) and digest != self._etag and digest != second_digest(self._uri):
-            raise OSError(f"{self._uri}: the bytes that were read are not those of its ETag; run the same command again")
+        if is_md5(self._etag) and digest != self._etag and digest != confirmed_digest(self._uri):
+            raise OSError(
+                f"{self._uri}: the bytes that were read are not those of its ETag; run the same command again"
+            )
 
 
-def _confirm(uri: str, sink: BinaryIO) -> str:
+def _confirm(uri: str, sink: BinaryIO | None) -> str:
     """Write the content to `sink`, from its start, and return its MD5 sum. Raises as `save`."""
     for _ in range(ATTEMPTS):
-        sink.seek(0)
-        sink.truncate()
         try:
             with s3.arrow_filesystem().open_input_file(s3.key_path(uri)) as file:
                 etag = _etag_in(file)
-                digest = _digest(_first_pieces(uri, file), sink)
-            if digest == etag or digest == second_digest(uri):
+                if is_md5(etag) and _digest(_pieces(uri, file), _emptied(sink)) == etag:
+                    return etag
+                digest = _digest(_confirmed_pieces(uri, file), _emptied(sink))
+            if etag_of(uri) == etag:  # it was not replaced meanwhile
                 return digest
-        except ShortReadError:  # replaced by a shorter object after its size was asked, or sent short again and again
+        except ShortReadError:  # replaced by a shorter object after its size was asked
             continue
     raise _unsteady(uri)
+
+
+def _emptied(sink: BinaryIO | None) -> BinaryIO | None:
+    if sink is not None:
+        sink.seek(0)
+        sink.truncate()
+    return sink
 
 
 def _digest(pieces: Iterable[bytes], sink: BinaryIO | None = None) -> str:
@@ -127,19 +142,30 @@ def _digest(pieces: Iterable[bytes], sink: BinaryIO | None = None) -> str:
     return total.hexdigest()
 
 
-def _first_pieces(uri: str, file: Any) -> Iterator[bytes]:
+def _pieces(uri: str, file: Any) -> Iterator[bytes]:
     size = file.size()
     for first in range(0, size, PIECE):
         yield repeated(uri, partial(read_full, file, min(PIECE, size - first), first))
 
 
-def _second_pieces(uri: str, size: int) -> Iterator[bytes]:
+def _confirmed_pieces(uri: str, file: Any) -> Iterator[bytes]:
+    """Yield the pieces, each as two reads agree on, one of them by the other client."""
+    size = file.size()
     for first in range(0, size, PIECE):
         last = min(first + PIECE, size)
-        data: bytes = s3.client().cat_file(s3.key_path(uri), start=first, end=last)
-        if len(data) != last - first:
-            raise ShortReadError(f"{len(data):,} of {last - first:,} bytes from byte {first:,}")
-        yield data
+        seen: set[bytes] = set()  # digests
+        for attempt in range(2 * ATTEMPTS):
+            if attempt % 2:
+                piece = repeated(uri, partial(read_full, file, last - first, first))
+            else:
+                piece = s3.client().cat_file(s3.key_path(uri), start=first, end=last)
+            digest = hashlib.sha256(piece).digest()
+            if digest in seen and len(piece) == last - first:
+                yield piece
+                break
+            seen.add(digest)
+        else:
+            raise _unsteady(uri)
 
 
 def _etag_in(file: Any) -> str:
@@ -147,4 +173,6 @@ def _etag_in(file: Any) -> str:
 
 
 def _unsteady(uri: str) -> OSError:
-    return OSError(f"{uri}: each read returned other bytes; check the network and the store, then run the command again")
+    return OSError(
+        f"{uri}: each read returned other bytes; check the network and the store, then run the command again"
+    )

@@ -91,14 +91,12 @@ class Lease:
 
     def _refuse_other(self) -> None:
         """Raise InputError if another process has the lease and it has not expired."""
-        written = _read(self._uri)
-        if written is not None and (other := Holder(**written["holder"])) != self._holder and not other.has_ended():
-            left = written["until"] - self._clock()
-            if left > 0:
-                raise InputError(
-                    f"out={self._out}: process {other.pid} on {other.host} is writing this table; wait until it ends, "
-                    f"or {left:.0f} s after it was killed, or use another out="
-                )
+        other, left = holder_of(self._out, self._clock())
+        if other is not None and other != self._holder:
+            raise InputError(
+                f"out={self._out}: process {other.pid} on {other.host} is writing this table; wait until it ends, "
+                f"or {left:.0f} s after it was killed, or use another out="
+            )
 
     def _content(self) -> bytes:
         return json.dumps({"holder": asdict(self._holder), "until": self._clock() + LEASE_S}).encode()
@@ -120,6 +118,14 @@ class Lease:
                     locations.replace(self._uri, self._content())
                 except Exception as error:  # the store may answer next time
                     log.warning("out=%s: the lease could not be renewed (%s)", self._out, error)
+
+
+def holder_of(out: str, now: float) -> tuple[Holder | None, float]:
+    """Return the process that holds the lease on the table at `out`, None without one, and the seconds left."""
+    written = _read(run_uri(out, NAME))
+    holder = Holder(**written["holder"]) if written is not None else None
+    left = written["until"] - now if written is not None else 0.0
+    return (holder, left) if holder is not None and left > 0 and not holder.has_ended() else (None, 0.0)
 
 
 def _interrupt_main_thread() -> None:

@@ -6,12 +6,13 @@ A lock ends with its process, however that ends; the lease of a process on anoth
 import contextlib
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from jobs.errors import InputError, RunError
 from jobs.store.files import locations
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
-from jobs.store.runs.lease import Lease
+from jobs.store.runs.lease import Lease, holder_of
 
 _leases: dict[str, Lease] = {}  # uri of a table -> its lease
 _held: dict[str, int] = {}  # path of a table -> descriptor of its folder; a process may reopen its own table
@@ -45,6 +46,25 @@ def acquire(out: str) -> bool:
     release(out)
     _held[out] = folder
     return True
+
+
+def is_held(out: str) -> bool:
+    """Return whether a process is writing the table at `out`; takes no lock, so that the place may be read-only."""
+    if locations.is_s3(out):
+        return holder_of(out, time.time())[0] is not None
+    try:
+        folder = os.open(Path(out) / FOLDER, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(folder)
+    return False
 
 
 def _acquire_lease(out: str) -> bool:

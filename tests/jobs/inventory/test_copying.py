@@ -1,14 +1,17 @@
 """Copies: which files are copied, that they are whole, and what the command prints about them."""
 
+import fcntl
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from jobs import copy
 from jobs.errors import InputError
-from jobs.inventory import copying
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.shown import size
+from jobs.runtime.command_line import cli
 from jobs.store.files import locations
 from jobs.store.runs import lease
 from tests.factories import rating, write_table
@@ -49,8 +52,7 @@ def test_files_of_a_run_that_is_writing_are_not_copied(source: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_file_is_copied_and_compared_in_all_its_parts(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "_CHUNK", 3)
+def test_a_file_with_other_content_is_refused(source: Path) -> None:
     out = source.parent / "out"
     copy_files(plan_copy(str(source), str(out)))
     assert (out / lease.NAME).read_text() == "of the user"
@@ -69,3 +71,71 @@ def test_a_place_without_files_has_nothing_to_copy(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to copy"):
         plan_copy(str(tmp_path / "nothing"), str(tmp_path / "out"))
     assert not list(locations.listing(str(tmp_path / "out")))
+
+
+def test_the_same_command_heals_damaged_copies(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def cut(path: Path) -> None:
+        path.write_bytes(path.read_bytes()[:-9])
+
+    def flip(path: Path) -> None:
+        content = path.read_bytes()
+        middle = len(content) // 2
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+
+    def lose_tail(path: Path) -> None:
+        half = path.stat().st_size // 2
+        path.write_bytes(path.read_bytes()[:half] + bytes(path.stat().st_size - half))
+
+    def rot(path: Path) -> None:
+        times = path.stat()
+        path.write_bytes(b"of the USER")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    (source / "page.html").write_text("of the user")
+    out = source.parent / "out"
+    copy.execute(copy.CopyConfig(str(source), str(out)))
+    whole = {name: (out / name).read_bytes() for name in sizes(out)}
+    victims = [path for path in out.rglob("*") if path.is_file() and out / "t" in path.parents]
+    assert len(victims) >= 5
+    for damage in (cut, flip, lose_tail):
+        for path in victims:
+            damage(path)
+            assert copy.execute(copy.CopyConfig(str(source), str(out))) == 1, (damage, path)
+            assert "1 damaged copy replaced" in capsys.readouterr().out
+    rot(out / "page.html")
+    assert copy.execute(copy.CopyConfig(str(source), str(out))) == 1
+    assert {name: (out / name).read_bytes() for name in sizes(out)} == whole
+
+
+def test_a_newer_unit_is_no_damaged_copy(source: Path) -> None:
+    """A purge or a retry wrote it."""
+    out = source.parent / "out"
+    copy_files(plan_copy(str(source), str(out)))
+    shutil.rmtree(out / "t")
+    write_table(out / "t", "ratings", [rating("i", "ann", "q", "2")])
+    with pytest.raises(InputError, match="exists with other content"):
+        plan_copy(str(source), str(out))
+
+
+def test_a_table_that_is_being_written_is_named(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, table = source.parent / "out", source / "t"
+
+    def said(name: str) -> str:
+        assert cli.main("copy", [str(source), str(out / name)]) == 0
+        return capsys.readouterr().err
+
+    assert said("whole") == ""
+    folder = os.open(table / "_run", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert f"{table} is being written (1 of 1 unit): copy it again" in said("written")
+    os.close(folder)
+    (table / "_run" / "manifest.json").unlink()
+    next(table.glob("*.parquet")).unlink()
+    assert f"{table} is not complete (0 of 1 unit): copy it again" in said("incomplete")
+
+
+def test_files_that_vanish_are_counted_and_not_copied(source: Path) -> None:
+    plan = plan_copy(str(source), str(source.parent / "out"))
+    (source / lease.NAME).unlink()
+    copied = copy_files(plan)
+    assert (copied.gone, copied.files, copied.bytes) == (1, len(plan.files) - 1, sum(sizes(source).values()))

@@ -7,7 +7,6 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -351,13 +350,13 @@ def test_identities_are_copied_first_and_manifests_last(tmp_path: Path, monkeypa
     (tmp_path / "R" / "images" / "_run" / lease.NAME).write_text("{}")  # of a run that is writing
     plan = plan_copy(str(tmp_path / "R"), str(tmp_path / "out"))
     copied: list[str] = []
-    replace = locations.replace
+    publish = locations.publish
 
-    def noted(uri: str, data: Any) -> None:
-        replace(uri, data)
+    def noted(path: Path, uri: str) -> None:
+        publish(path, uri)
         copied.append(uri)
 
-    monkeypatch.setattr(locations, "replace", noted)
+    monkeypatch.setattr(locations, "publish", noted)
     copy_files(plan)
     assert sorted(copied) == sorted(target for _, target in plan.files)
     assert (tmp_path / "out" / "notes.gz").read_bytes() == compressed

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from jobs.store.files import s3
-from jobs.store.files.repeating import ATTEMPTS, DAMAGED_ATTEMPTS, repeated
+from jobs.store.files.repeating import ATTEMPTS, repeated
 
 BUSY = OSError("When reading: Failed to flush response stream (SlowDown)")
 
@@ -47,9 +47,9 @@ def test_the_last_refusal_is_the_error(waits: list[str]) -> None:
 def test_damage_is_read_again_on_s3_and_other_errors_are_not(waits: list[str]) -> None:
     """The bytes may have been changed on the way."""
     damage, denied = OSError("Unexpected end of stream"), PermissionError(errno.EACCES, "no")
-    for uri, error, reads in (("s3://b/k", damage, DAMAGED_ATTEMPTS), ("/k", damage, 1), ("s3://b/k", denied, 1)):
+    for uri, error, reads in (("s3://b/k", damage, ATTEMPTS), ("/k", damage, 1), ("s3://b/k", denied, 1)):
         store = Store(ATTEMPTS, error)
         with pytest.raises(OSError, match=r"Unexpected|no"):
             repeated(uri, store.read)
         assert (store.reads, waits) == (reads, [])
-    assert repeated("s3://b/k", Store(DAMAGED_ATTEMPTS - 1, damage).read) == b"rows"
+    assert repeated("s3://b/k", Store(ATTEMPTS - 1, damage).read) == b"rows"

@@ -1,0 +1,184 @@
+"""Answers of a store that are short or changed: whole reads, readers, copies and repairs (`tests.fault_proxy`)."""
+
+import gzip
+import hashlib
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.full_reads import ATTEMPTS, ShortReadError, read_full
+from jobs import copy
+from jobs.corpora.delimited import read_dialect, refuse, rows
+from jobs.corpora.delimited_batches import text_batches
+from jobs.runtime.command_line import cli
+from jobs.store.files import locations, read_ahead, whole
+from tests.factories import record, write_records
+from tests.fault_proxy import Fault, FaultProxy, Request, through
+
+KINDS = ("short answer", "flipped answer", "cut answer")
+DATA = {"small": b'{"a": 1}', "empty": b"", "one": random.Random(1).randbytes(700_000),
+        "parts": random.Random(2).randbytes(21 << 20), "text.csv": b"a,b\n" + b"1,2\n" * 400_000}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def proxy(s3: str) -> Iterator[FaultProxy]:
+    with FaultProxy(os.environ["AWS_ENDPOINT_URL"]) as proxy, through(proxy):
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def place(proxy: FaultProxy, s3: str) -> str:
+    for name, data in DATA.items():
+        locations.replace(f"{s3}/whole/{name}", data)
+    return f"{s3}/whole"
+
+
+def gets(share: float, seed: int = 5) -> Callable[[Request], bool]:
+    """Some of the requests for the content of objects."""
+    draw = random.Random(seed)
+    return lambda request: request.method == "GET" and not request.is_listing and draw.random() < share
+
+
+def streamed(uri: str) -> bytes:
+    with locations.opened(uri) as stream:
+        return b"".join(iter(lambda: stream.read(100_000), b""))
+
+
+def saved(uri: str) -> bytes:
+    with locations.local_copy(uri) as path:
+        return path.read_bytes()
+
+
+def ahead(uri: str) -> bytes:
+    with read_ahead.opened(uri) as stream:
+        data: bytes = stream.read()
+    return data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_reads_return_what_is_stored_or_raise(proxy: FaultProxy, place: str, kind: str) -> None:
+    with proxy.between(Fault(kind, gets(0.3))):
+        for name, data in DATA.items():
+            uri = f"{place}/{name}"
+            assert locations.read_bytes(uri) == data, name
+            assert saved(uri) == data, name
+            for read in (streamed, ahead):
+                try:
+                    is_unchecked = kind == "flipped answer" and (read is ahead or name == "parts")  # no MD5 sum
+                    assert read(uri) == data or is_unchecked, (read, name)
+                except OSError as error:
+                    assert "run the same command again" in str(error)  # noqa: PT017 (only flipped bytes of a stream)
+                    assert kind == "flipped answer"
+    assert proxy.affected[kind] > 0
+
+
+def test_user_files_are_read_and_decompressed(place: str) -> None:
+    table = DATA["text.csv"]
+    locations.replace(f"{place}/t.csv.gz", gzip.compress(table))
+    assert streamed(f"{place}/t.csv.gz") == table
+    for name in ("text.csv", "t.csv.gz"):
+        uri = f"{place}/{name}"
+        dialect = read_dialect(uri)
+        assert sum(batch.num_rows for batch in text_batches(uri, dialect)) == 400_000
+        assert sum(1 for _ in rows(uri, dialect, reject=refuse)) == 400_000
+
+
+def test_a_store_that_never_sends_the_same_bytes_is_refused(proxy: FaultProxy, place: str) -> None:
+    with proxy.between(Fault("flipped answer", gets(1.0))), pytest.raises(OSError, match="each read returned other"):
+        locations.read_bytes(f"{place}/one")
+    with proxy.between(Fault("short answer", gets(1.0))), pytest.raises(OSError, match="each read returned other"):
+        locations.read_bytes(f"{place}/one")
+
+
+def test_an_etag_that_is_no_md5_sum_is_not_an_error(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encrypted objects have such ETags."""
+    monkeypatch.setattr(whole, "_etag_in", lambda file: "0" * 32)
+    monkeypatch.setattr(whole, "etag_of", lambda uri: "0" * 32)
+    assert locations.read_bytes(f"{place}/one") == streamed(f"{place}/one") == DATA["one"]
+
+
+class Half:
+    """A file whose reads fill only half of the memory, `times` times."""
+
+    def __init__(self, data: bytes, times: int) -> None:
+        self.data, self.times, self.at = data, times, 0
+
+    def seek(self, at: int) -> None:
+        self.at = at
+
+    def readinto(self, buffer: bytearray) -> int:
+        data = self.data[self.at : self.at + len(buffer)]
+        filled = len(data)
+        if self.times:
+            self.times, filled = self.times - 1, len(data) // 2
+        buffer[:filled] = data[:filled]
+        return len(data)
+
+
+def test_memory_that_nobody_filled_is_noticed() -> None:
+    for size in (1, 2, 15, 16, 17, 1000):
+        data = random.Random(size).randbytes(size + 3)
+        for first in (0, 3):
+            assert read_full(Half(data, ATTEMPTS - 1), size, first) == data[first : first + size]
+        with pytest.raises(ShortReadError, match="sent fewer"):
+            read_full(Half(data, 1 << 30), size)
+        with pytest.raises(ShortReadError, match=f"{size + 3:,} of {size + 4:,} bytes"):
+            read_full(Half(data, 0), size + 4)
+    assert read_full(Half(b"", 0), 0) == b""
+
+
+def sums(place: str) -> dict[str, str]:
+    return {
+        file.uri.removeprefix(place): hashlib.md5(locations.read_bytes(file.uri)).hexdigest()
+        for file in locations.listing(place)
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_is_whole(proxy: FaultProxy, s3: str, tmp_path: Path, kind: str) -> None:
+    source = f"{s3}/whole-table/{kind[:5].strip()}"
+    write_records(f"{source}/records", [[record(f"{unit}{row}") for row in range(40)] for unit in range(3)])
+    locations.replace(f"{source}/page.html", DATA["parts"])
+    expected = sums(source)
+    for out in (f"{tmp_path}/copy", f"{source}-copy"):
+        with proxy.between(Fault(kind, gets(0.2))):
+            assert cli.main("copy", [source, out]) == 0
+        assert sums(out) == expected
+        assert proxy.affected[kind] > 0
+
+
+@pytest.mark.parametrize("kind", ["short answer", "flipped answer"])
+def test_a_repair_through_a_bad_connection_moves_nothing_sound(
+    proxy: FaultProxy, s3: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = f"{s3}/whole-repair/{kind[:5].strip()}"
+    write_records(table, [[record(f"{unit}{row}") for row in range(40)] for unit in range(4)], rejected=1)
+    before = sums(table)
+    for seed in range(3):
+        for keys in ([table], [table, "repair=true"]):
+            with proxy.between(Fault(kind, gets(0.15, seed))):
+                code = cli.main("verify", keys)
+            assert sums(table) == before, (seed, keys, capsys.readouterr())
+            assert code == 0, (seed, keys, capsys.readouterr())
+    locations.replace(f"{table}/unit2.parquet", locations.read_bytes(f"{table}/unit2.parquet")[:-100])
+    with proxy.between(Fault(kind, gets(0.15, 9))):
+        assert cli.main("verify", [table, "repair=true"]) == 0
+    moved = {f"/_run/damaged.{name}" for name in ("unit2.parquet", "_rejects.unit2.0.parquet")}
+    assert set(sums(table)) - set(before) == moved
+    assert set(before) - set(sums(table)) == {"/unit2.parquet", "/_rejects/unit2.0.parquet"}
+    write_records(table, [[record(f"{unit}{row}") for row in range(40)] for unit in range(4)], rejected=1)
+    assert cli.main("verify", [table]) == 0
+    assert cli.main("gc", [table]) == 0
+    assert set(sums(table)) == set(before)
+
+
+def test_a_listing_that_is_old_does_not_decide_what_a_copy_has(s3: str, tmp_path: Path) -> None:
+    source, out = f"{s3}/whole-old/x", f"{tmp_path}/out"
+    locations.replace(f"{source}/a.txt", b"old")
+    plan = copy.plan_copy(source, out)
+    locations.replace(f"{source}/a.txt", b"longer than before")
+    assert copy.copy_files(plan).bytes == len(b"longer than before")
+    assert (tmp_path / "out" / "a.txt").read_bytes() == b"longer than before"
