@@ -18,11 +18,9 @@ from dataclasses import dataclass
 from omegaconf import MISSING
 
 from actors.quantities import quantity
-from jobs.errors import InputError, RunError
-from jobs.judging.kept_rubric import FILE, HASH, read_kept
-from jobs.purging import files, matching
-from jobs.purging.needles import Needles
-from jobs.purging.tables import counts_by_table, open_tables_below
+from jobs.errors import RunError
+from jobs.judging.kept_rubric import rubric_faults
+from jobs.purging import files, leftovers
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -84,22 +82,14 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
         RunError: something is left.
     """
     excluded = exclusions.read_exclusions(listed)
-    sources = open_tables_below(uri)
-    gone = matching.gather(sources, excluded.marks)
-    needles = Needles(gone)
-    rows, mentions = counts_by_table(sources, needles)
-    others = files.other_files(uri, sources, without=[locations.absolute(listed)])
-    checked = files.purge_files(others.files, others, needles, act=False)
-    faults = [Fault(at, f"has {quantity(n, 'row')} about a picture of the list") for at, n in sorted(rows.items())]
-    faults += [Fault(at, f"mentions such a picture in texts of {n:,} other rows") for at, n in sorted(mentions.items())]
-    _refuse(uri, faults + [Fault(file, "mentions a picture of the list") for file in checked.found])
-    total, read = sum(source.rows for source in sources), len(others.files) - len(checked.unchecked)
-    amounts = f"{quantity(len(sources), 'table')}, {quantity(total, 'row')}"
+    left = leftovers.find_leftovers(uri, excluded, without=[locations.absolute(listed)])
+    if left.unchecked:  # also next to faults: nobody knows whom these files show
+        say(f"  files {files.not_checked(left.unchecked)}", err=bool(left.faults))
+    _refuse(uri, left.faults)
+    amounts = f"{quantity(left.tables, 'table')}, {quantity(left.rows, 'row')}, {quantity(left.read, 'other file')}"
     entries = f"the {quantity(len(excluded), 'entry')} of exclusions={listed}"
-    say(f"verify: {uri}: {amounts}, {quantity(read, 'other file')}: nothing about {entries}")
-    if checked.unchecked:
-        say(f"  files {files.not_checked(checked.unchecked)}")
-    return {"tables": len(sources), "rows": total}
+    say(f"verify: {uri}: {amounts}: nothing about {entries}")
+    return {"tables": left.tables, "rows": left.rows}
 
 
 def _repair(uri: str) -> dict[str, int]:
@@ -160,18 +150,6 @@ def _refuse(uri: str, faults: Sequence[Fault]) -> None:
         hint = "; repair=true sets damaged units aside, which the table's command then writes again"
         mendable = any(fault.damaged for fault in faults)
         raise RunError(f"{uri}: {quantity(len(faults), 'fault')}{hint if mendable else ''}")
-
-
-def rubric_faults(source: TableSource) -> Iterator[Fault]:
-    """Yield a fault if the footers mention a rubric that `_run/` lacks or has with other content."""
-    file = run_uri(source.uri, FILE)
-    try:
-        kept = read_kept(source)
-    except InputError as error:
-        yield Fault(file, str(error).removeprefix(f"{file}: "), file)
-        return
-    if kept is None and f"remine.{HASH}" in source.metadata:
-        yield Fault(source.uri, f"no _run/{FILE}, although its footers mention the rubric", missing=True)
 
 
 JOB = cli.Job("verify", VerifyConfig, execute, positional=("input",), resumes=False)

@@ -61,7 +61,7 @@ def plan_copy(source: str, out: str) -> CopyPlan:
 
     Raises:
         InputError: there is nothing to copy, one place is inside the other, `out` cannot be created, or a file of `out`
-            differs from its source and is no damaged copy of it.
+            differs from its source without being a damaged copy of it.
     """
     source, out = locations.absolute(source), locations.absolute(out)
     if f"{out}/".startswith(f"{source}/") or f"{source}/".startswith(f"{out}/"):

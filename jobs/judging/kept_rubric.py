@@ -26,7 +26,8 @@ from actors.rubrics.rubric_questions import ANY, Answer
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.reading import TableSource
-from jobs.store.run_files import read_json
+from jobs.store.run_files import read_json, run_uri
+from jobs.store.table_faults import Fault
 
 FILE = "rubric.json"  # in _run/
 NAME, HASH = "rubric", "rubric_sha256"  # keys in a table's metadata, after the prefix `remine.`
@@ -244,3 +245,15 @@ def _names_and_hashes(source: TableSource, kept: KeptRubric | None) -> Iterator[
         yield name, digest
     elif kept is not None:
         yield kept.name, kept.sha256
+
+
+def rubric_faults(source: TableSource) -> Iterator[Fault]:
+    """Yield a fault if the footers mention a rubric that `_run/` lacks or has with other content."""
+    file = run_uri(source.uri, FILE)
+    try:
+        kept = read_kept(source)
+    except InputError as error:
+        yield Fault(file, str(error).removeprefix(f"{file}: "), file)
+        return
+    if kept is None and f"remine.{HASH}" in source.metadata:
+        yield Fault(source.uri, f"no _run/{FILE}, although its footers mention the rubric", missing=True)

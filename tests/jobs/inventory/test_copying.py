@@ -107,7 +107,7 @@ def test_the_same_command_heals_damaged_copies(source: Path, capsys: pytest.Capt
     assert {name: (out / name).read_bytes() for name in sizes(out)} == whole
 
 
-def test_a_newer_unit_is_no_damaged_copy(source: Path) -> None:
+def test_a_newer_unit_is_not_taken_for_a_damaged_copy(source: Path) -> None:
     """A purge or a retry wrote it."""
     out = source.parent / "out"
     copy_files(plan_copy(str(source), str(out)))
@@ -120,18 +120,18 @@ def test_a_newer_unit_is_no_damaged_copy(source: Path) -> None:
 def test_a_table_that_is_being_written_is_named(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, table = source.parent / "out", source / "t"
 
-    def said(name: str) -> str:
+    def warning(name: str) -> str:
         assert cli.main("copy", [str(source), str(out / name)]) == 0
         return capsys.readouterr().err
 
-    assert said("whole") == ""
+    assert warning("whole") == ""
     folder = os.open(table / "_run", os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert f"{table} is being written (1 of 1 unit): copy it again" in said("written")
+    assert f"{table} is being written (1 of 1 unit): copy it again" in warning("written")
     os.close(folder)
     (table / "_run" / "manifest.json").unlink()
     next(table.glob("*.parquet")).unlink()
-    assert f"{table} is not complete (0 of 1 unit): copy it again" in said("incomplete")
+    assert f"{table} is not complete (0 of 1 unit): copy it again" in warning("incomplete")
 
 
 def test_files_that_vanish_are_counted_and_not_copied(source: Path) -> None:
