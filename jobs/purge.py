@@ -14,6 +14,7 @@ redoing other rows. A list may therefore grow between runs: purge with the longe
 """
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.quantities import quantity
+from jobs.errors import RunError
 from jobs.purging import files, journal, matching, rewriting, tables
 from jobs.purging.needles import Needles
 from jobs.runtime.command_line import cli
@@ -29,8 +31,10 @@ from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
+from jobs.store.files.spool import YOUNG_S
 from jobs.store.identity import EXCLUSIONS
 from jobs.store.reading import TableSource
+from jobs.store.runs import place
 
 # What to do about a file that mentions a picture and is kept.
 REMEDY = (
@@ -53,12 +57,15 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
 
     Raises:
         InputError: there is no table, or the list lacks pictures that a table excludes; nothing was changed.
+        RunError: a file that a job of remine wrote cannot be read; everything else was purged.
     """
     excluded = exclusions.read_exclusions(cfg.exclusions)
     root = locations.absolute(cfg.input)
     if cfg.plan:
         return _plan(cfg, root, excluded)
     with tables.locked(root):
+        if not locations.is_s3(root):
+            place.remove_temporary(root, before=time.time() - YOUNG_S)  # nobody writes these tables now
         return _purge(cfg, root, excluded)
 
 
@@ -87,17 +94,27 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
         needles = Needles(begun.gone)
         pages = files.pages_with_pictures(others)  # before pages that also mention a picture are removed
         changed = files.purge_files(others.to_purge(), others, needles, act=True)
+        changed.removed += (aside := others.set_aside())
+        locations.remove(aside)
         kept = (listed, "\n".join(sorted(excluded.marks)).encode())
         result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
         for uri in set(tables.uris_below(root)) - {source.uri for source in sources}:
             rewriting.purge_begun(uri, needles, kept)
-        changed.left += files.purge_files(others.derived(), others, needles, act=False).found
+        derived = files.purge_files(others.derived(), others, needles, act=False)
+        changed.left += derived.found
+        changed.unchecked += derived.unchecked
+        changed.unread += derived.unread
         if result.rows or result.mentions or earlier:
             pages = [uri for uri in pages if uri not in changed.removed]
             locations.remove(pages)
             changed.removed += pages
+        _show("removed", result.rows, result.mentions, changed)
+        if changed.unread:
+            raise RunError(
+                f"input={cfg.input}: not read, although a job wrote them: {files.first_names(changed.unread)}; remove "
+                "them or write them again, and run the same command again"
+            )
         locations.remove([journal.uri_of(root)])
-    _show("removed", result.rows, result.mentions, changed)
     for table, units in sorted(result.units.items()):
         say(f"  {table}: {quantity(units, 'unit')} rewritten")
     for table, units in sorted(result.again.items()):

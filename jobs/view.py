@@ -11,16 +11,15 @@ encoder that wrote the table of embeddings.
 """
 
 import sys
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
+from jobs.store.files.spool import Spool
 
 
 @dataclass
@@ -52,7 +51,7 @@ def execute(cfg: ViewConfig) -> None:
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     with ExitStack() as stack:
         listener = stack.enter_context(listening(cfg.port))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="remine-view-")))
+        folder = stack.enter_context(Spool("view")).path  # which the next command removes if this one is killed
         viewer = open_viewer(
             cfg.inputs,
             folder,

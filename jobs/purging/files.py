@@ -4,6 +4,7 @@ Only files that a job of remine wrote in a known form are changed. Others that n
 those whose content cannot be read.
 """
 
+import contextlib
 import gzip
 import json
 import zlib
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors.full_reads import read_full
 from jobs.annotation.annotate_config import LABEL_STUDIO, PRODIGY, SPREADSHEET
 from jobs.annotation.reports import REPORTED
 from jobs.corpora.wit.wit_base import PLACES_FILE
@@ -27,7 +29,7 @@ from jobs.store.files import faults, locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
 from jobs.store.run_files import FOLDER, IDENTITY
-from jobs.store.runs import lease
+from jobs.store.runs import lease, place
 from jobs.store.writer import REJECTS, rejects_uri
 
 LARGEST = 1 << 30  # bytes; larger files, and compressed ones that hold more, are not read
@@ -49,12 +51,14 @@ class ChangedFiles:
         rewritten, removed: changed files.
         left: unchanged files that name a picture.
         unchecked: files that were not read, because they are binary, damaged or too large.
+        unread: those of them that a job of remine wrote, so that they may name a picture.
     """
 
     rewritten: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     @property
     def found(self) -> list[str]:
@@ -83,11 +87,19 @@ class OtherFiles:
 
     def to_purge(self) -> list[Object]:
         """Return the files for `purge_files`: all except those that `rewrite_tables` writes again."""
-        return [file for file in self.files if file.uri not in self.in_use and not self._is_derived(file.uri)]
+        return [
+            file
+            for file in self.files
+            if file.uri not in self.in_use and not (self._is_derived(file.uri) or _is_passing(file.uri))
+        ]
 
     def derived(self) -> list[Object]:
         """Return the run files that are derived from a table, by its run and by `rewrite_tables`."""
-        return [file for file in self.files if self._is_derived(file.uri)]
+        return [file for file in self.files if self._is_derived(file.uri) and not _is_passing(file.uri)]
+
+    def set_aside(self) -> list[str]:
+        """Return the uris of damaged files that a repair set aside: nobody can tell whom they show."""
+        return [file.uri for file in self.files if place.is_set_aside(file.uri)]
 
     def is_of(self, uri: str, folder: str) -> bool:
         """Return whether `uri` is directly in the folder `folder` of one of the tables."""
@@ -120,6 +132,11 @@ def other_files(root: str, tables: Sequence[TableSource], *, without: Sequence[s
     return OtherFiles(others, uris, in_use)
 
 
+def _is_passing(uri: str) -> bool:
+    """Return whether a purge removes the file unread: one that is set aside, or that a process writes or has left."""
+    return place.is_temporary(uri) or place.is_set_aside(uri)
+
+
 def _skipped(table: str) -> list[str]:
     return [locations.join(table, FOLDER, name) for name in (KEPT, lease.NAME)]
 
@@ -136,26 +153,32 @@ def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *
     """
     ours, changed = _Ours(others), ChangedFiles()
     for file in files:
-        uri, name = file.uri, _name(file.uri)
-        if needles.is_picture(name):
-            (changed.removed if ours.is_task_file(uri) else changed.left).append(uri)
-        elif name.lower().endswith(PICTURES) or (name == INDEX and ours.is_index(uri)):
-            continue
-        elif name.lower().endswith(".parquet"):
-            with locations.named_errors(uri):
-                try:
-                    _purge_parquet(uri, needles, ours, changed, act=act)
-                except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-                    if not faults.is_damage(error):
-                        raise
-                    changed.unchecked.append(uri)
-        elif (text := _text(file)) is None:
-            changed.unchecked.append(uri)
-        else:
-            _purge_text(uri, text, needles, ours, changed, act=act)
+        vanishes = (FileNotFoundError,) if place.is_temporary(file.uri) else ()
+        with locations.named_errors(file.uri), contextlib.suppress(*vanishes):
+            _purge_file(file, needles, ours, changed, act=act)
+    changed.unread = [uri for uri in changed.unchecked if ours.is_ours(uri)]
     if act:
         locations.remove(changed.removed)
     return changed
+
+
+def _purge_file(file: Object, needles: Needles, ours: "_Ours", changed: ChangedFiles, *, act: bool) -> None:
+    uri, name = file.uri, _name(file.uri)
+    if needles.is_picture(name):
+        (changed.removed if ours.is_task_file(uri) else changed.left).append(uri)
+    elif name.lower().endswith(PICTURES) or (name == INDEX and ours.is_index(uri)):
+        return
+    elif name.lower().endswith(".parquet"):
+        try:
+            _purge_parquet(uri, needles, ours, changed, act=act)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if not faults.is_damage(error):
+                raise
+            changed.unchecked.append(uri)
+    elif (text := _text(file)) is None:
+        changed.unchecked.append(uri)
+    else:
+        _purge_text(uri, text, needles, ours, changed, act=act)
 
 
 def first_names(uris: Sequence[str]) -> str:
@@ -187,6 +210,10 @@ class _Ours:
     def is_task_file(self, uri: str) -> bool:
         folder, _, inside = _folder(uri).rpartition("/")
         return inside in TASKS and f"{folder}/assignments" in self._others.tables
+
+    def is_ours(self, uri: str) -> bool:
+        is_of_job = (self.is_task_file, self.is_sheet, self.is_run_file, self.is_rejects, self.is_index)
+        return any(is_kind(uri) for is_kind in is_of_job)
 
     def is_sheet(self, uri: str) -> bool:
         return _name(uri) in SHEETS and f"{_folder(uri)}/{PAGE}" in self._uris
@@ -221,9 +248,8 @@ def _folder(uri: str) -> str:
 
 def _head(uri: str) -> bytes:
     fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_stream(path, compression=None) as stream:
-        head: bytes = stream.read(HEAD)
-    return head
+    with fs.open_input_file(path) as stream:
+        return read_full(stream, min(HEAD, stream.size()))
 
 
 def _text(file: Object) -> str | None:

@@ -49,6 +49,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",  # the address contains the token, which the sources of pictures must not see
     "X-Content-Type-Options": "nosniff",
 }
+SHOWN = "shown"  # begins the names of fields with the answers that a page showed
 PRIVATE, KEPT = "no-store", "private, max-age=3600"
 
 
@@ -143,7 +144,7 @@ class Viewer:
     def _picture(self, request: "Request") -> Response:
         view, image_id = queries.view_of(request.query_params), request.path_params["image_id"]
         at = request.query_params.get("at", "")
-        place = min(int(at), 10**9) if at.isdecimal() else None
+        place = queries.number_in("at", at)
         with self._cursor(view) as (cursor, similar):
             picture = picture_details.find_picture(cursor, image_id)
             if picture is None:
@@ -166,9 +167,9 @@ class Viewer:
                 for name, other in (("previous", place - 1), ("next", place + 1)):
                     if other in numbered:
                         adjacent[name] = (numbered[other], other)
-        saved = request.query_params.get("saved", "")
+        messages = {name: request.query_params.get(name, "") for name in ("saved", "unseen")}
         return self._page(
-            "picture.html.j2", view, picture=picture, items=items, sent=sent, adjacent=adjacent, at=at, saved=saved
+            "picture.html.j2", view, picture=picture, items=items, sent=sent, adjacent=adjacent, at=at, **messages
         )
 
     async def _correct(self, request: "Request") -> Response:
@@ -183,46 +184,50 @@ class Viewer:
                 raise HTTPException(413, f"the form has more than {MOST_FORM_BYTES:,} bytes")
         form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
         view, at = queries.view_of(request.query_params), request.query_params.get("at", "")
-        changed = await run_in_threadpool(self._save, request.path_params["image_id"], form, view)
+        changed, unseen = await run_in_threadpool(self._save, request.path_params["image_id"], form, view)
         query = view.address(page=view.page) + (f"&at={quote(at)}" if at else "") + f"&saved={changed}"
+        query += f"&unseen={unseen}" if unseen else ""
         path = f"/{self.token}/pictures/{quote(request.path_params['image_id'], safe='')}"
         return RedirectResponse(path + query, status_code=303)
 
-    def _save(self, image_id: str, form: Mapping[str, str], view: View) -> int:
-        """Write the answers of a form that differ from the person's earlier ones; return their number.
+    def _save(self, image_id: str, form: Mapping[str, str], view: View) -> tuple[int, int]:
+        """Write the answers that the person changed on the page.
 
         Args:
             view: the view that showed the form: with a question it has lines that a page of all questions leaves out.
+
+        Returns:
+            The number of answers, and of those that replaced an answer that the page did not show.
         """
         corrections = self._shown.corrections
         assert corrections is not None
+        item_id = form.get("item_id", "")
         with contextlib.closing(self._shown.connection.cursor()) as cursor:
-            item_id = form.get("item_id", "")
             items = picture_details.items_of(
                 cursor, image_id, view, rubrics=self._shown.rubrics, texts=Texts(()), person=corrections.rater
             )
-            lines = {line.key: line for item in items if item.item_id == item_id for line in item.lines}
-            changed = [
-                Correction(item_id, key, value or None, form.get("comment", ""))
-                for key, value in _answers(form)
-                if key in lines and (value or None) != lines[key].correction
-            ]
-            if not changed:
-                return 0
-            rows = corrections.save(changed)
-            for correction in changed:
-                cursor.execute(
-                    "DELETE FROM ratings WHERE item_id = ? AND rater = ? AND rubric = ? AND question = ? AND target = ?"
-                    " AND condition = ?",
-                    [item_id, corrections.rater, *correction.key],
-                )
-            columns = [column[0] for column in cursor.execute("SELECT * FROM ratings LIMIT 0").description]
-            marks = ", ".join("?" for _ in columns)
-            for row in rows:
-                cursor.execute(f"INSERT INTO ratings VALUES ({marks})", [row[name] for name in columns])
-            refresh_lines(cursor, item_id)
+            lines = {line.key for item in items if item.item_id == item_id for line in item.lines}
+            stored = {key: row["value"] for key, row in corrections.answers(item_id).items()}
+            changed, unseen = [], 0
+            for key, value, shown in _answers(form):
+                before = stored.get(key)
+                if key in lines and (value or None) != (before if shown is None else shown or None):
+                    changed.append(Correction(item_id, key, value or None, form.get("comment", "")))
+                    unseen += shown is not None and (shown or None) != before
+            if changed:
+                corrections.save(changed)
+            self._reload(cursor, item_id, corrections)
+        return len(changed), unseen
+
+    def _reload(self, cursor: "duckdb.DuckDBPyConnection", item_id: str, corrections: Corrections) -> None:
+        """Read the person's answers about an item again, which another viewer may have written as well."""
+        cursor.execute("DELETE FROM ratings WHERE item_id = ? AND rater = ?", [item_id, corrections.rater])
+        columns = [column[0] for column in cursor.execute("SELECT * FROM ratings LIMIT 0").description]
+        marks = ", ".join("?" for _ in columns)
+        for row in corrections.answers(item_id).values():
+            cursor.execute(f"INSERT INTO ratings VALUES ({marks})", [row[name] for name in columns])
+        refresh_lines(cursor, item_id)
         self._facets = self._read_facets()
-        return len(changed)
 
     def _image(self, request: "Request") -> Response:
         side = LARGE if request.query_params.get("size") == "large" else SIDE
@@ -282,12 +287,22 @@ class Viewer:
         return HTMLResponse(html, status, headers={"Cache-Control": PRIVATE})
 
 
-def _answers(form: Mapping[str, str]) -> Iterator[tuple[LineKey, str]]:
-    """Yield the lines and values of a form; the name of a field is its line as a JSON list."""
+def _answers(form: Mapping[str, str]) -> Iterator[tuple[LineKey, str, str | None]]:
+    """Yield the lines of a form with their value, and with the value that the page showed; None if it does not say.
+
+    The name of a field is its line as a JSON list, after `SHOWN` that of the field of what was shown.
+
+    Raises:
+        InputError: a name is JSON that is nested too deeply.
+    """
     for name, value in form.items():
-        if name.startswith("["):
+        if not name.startswith("["):
+            continue
+        try:
             with contextlib.suppress(ValueError, TypeError):
-                yield LineKey(*map(str, json.loads(name))), value
+                yield LineKey(*map(str, json.loads(name))), value, form.get(f"{SHOWN} {name}")
+        except RecursionError as error:
+            raise InputError(f"field {name[:40]!r}…: not the name of a question") from error
 
 
 def _has_token(scope: Any, token: bytes) -> bool:

@@ -1,5 +1,6 @@
 """Corrections made in the viewer: ratings of one person, in one table per rubric, which `report` reads."""
 
+import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,8 @@ from jobs.store.files import locations
 from jobs.store.identity import TABLE
 from jobs.store.object_rows import read_unit
 from jobs.store.run_files import IDENTITY, read_json, run_uri
-from jobs.store.runs.table_run import open_run
+from jobs.store.runs.lease import HeldError
+from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
@@ -23,6 +25,7 @@ from jobs.tables import TABLES
 from jobs.viewer.picture_details import LineKey, line_of
 
 HUMAN = "human"  # method of people's ratings
+WAIT_S, PAUSE_S = 60.0, (0.02, 0.2)  # for another viewer that writes the same table; bounds of a random pause
 GENERATIONS_LISTED = 10  # earlier generations listed in the footer; each correction makes a new one
 _SCHEMA = TABLES["ratings"].schema()
 
@@ -90,6 +93,13 @@ class Corrections:
             self._rewrite(self._rubrics.by_name[rubric], lambda before, rows=rows: _merged(before, rows))
         return written
 
+    def answers(self, item_id: str) -> dict[LineKey, dict[str, Any]]:
+        """Return the person's stored ratings of an item, also those that another viewer wrote, by their lines."""
+        with self._lock:
+            rows = [row for kept in self._rubrics.by_name.values() for row in _rows(self._place(kept.name), kept)]
+        key = LineKey._fields
+        return {LineKey(*(row[name] for name in key)): row for row in rows if row["item_id"] == item_id}
+
     def _place(self, rubric: str) -> str:
         return locations.join(self._out, rubric)
 
@@ -120,7 +130,7 @@ class Corrections:
 
     def _rewrite(self, kept: KeptRubric, change: Any) -> None:
         with self._lock:
-            unit = Unit(content_id("corrections", kept.name), (), piece=f"saved at {time.time_ns()} ns")
+            unit = Unit(_unit_name(kept), (), piece=f"saved at {time.time_ns()} ns")
             plan = TablePlan(
                 out=self._place(kept.name),
                 table="ratings",
@@ -131,15 +141,39 @@ class Corrections:
                 derived=True,  # each correction makes a new generation of the unit
                 files=kept.files,
             )
-            run = open_run(plan, resume=True, overwrite=False, retry=[])
-            uri = run.target.data_uri(unit.name)
-            before = read_unit(uri).to_pylist() if locations.exists(uri) else []
-            rows = change(before)
+            run = _opened(plan)
+            rows = change(_rows(run.target.out, kept))
             for task in run.todo:
                 with UnitWriter(run.target, replace(task, retired=task.retired[-GENERATIONS_LISTED:])) as writer:
                     writer.counts.rows_in = len(rows)
                     writer.write(schemas.to_table(rows, _SCHEMA))
             run.finish()
+
+
+def _opened(plan: TablePlan) -> TableRun:
+    """Open the table as soon as no other process writes it.
+
+    Raises:
+        InputError: another process writes it for longer than `WAIT_S`, or as `open_run`.
+    """
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return open_run(plan, resume=True, overwrite=False, retry=[])
+        except HeldError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(random.uniform(*PAUSE_S))
+
+
+def _unit_name(kept: KeptRubric) -> str:
+    return content_id("corrections", kept.name)
+
+
+def _rows(place: str, kept: KeptRubric) -> list[dict[str, Any]]:
+    uri = locations.join(place, f"{_unit_name(kept)}.parquet")
+    rows: list[dict[str, Any]] = read_unit(uri).to_pylist() if locations.exists(uri) else []
+    return rows
 
 
 def _merged(before: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+from jobs.errors import InputError
+
 if TYPE_CHECKING:
     import duckdb
 
 PICTURES_PER_PAGE, ROWS_PER_PAGE = 24, 50
+MOST_DIGITS = 100  # of the number of a page or place; Python converts no more than 4,300
 SORTS = {  # order of pictures -> its label and its sort key
     "place": ("as stored", "p.place"),
     "disagreement": ("disagreement, widest first", "m.disagreement DESC NULLS LAST, p.place"),
@@ -76,7 +79,7 @@ class View:
     @property
     def number(self) -> int:
         """The number of the page, from 1."""
-        return max(1, min(int(self.page), 10**9)) if self.page.isdecimal() else 1
+        return max(1, number_in("page", self.page) or 1)
 
     def address(self, **changes: str) -> str:
         """Return the query string of this view with other values; any change except of the page goes back to page 1."""
@@ -85,6 +88,17 @@ class View:
         pairs = [(name, changes.get(name, getattr(self, name))) for name in PARAMETERS]
         pairs += [(ATTRIBUTE + name, value) for name, value in self.attributes]
         return "?" + urlencode([(name, value) for name, value in pairs if value])
+
+
+def number_in(name: str, text: str) -> int | None:
+    """Return the number in a query parameter, at most a billion; None if it is not a number.
+
+    Raises:
+        InputError: it has more than `MOST_DIGITS` digits.
+    """
+    if len(text) > MOST_DIGITS and text.isdecimal():
+        raise InputError(f"{name}={text[:9]}…: must be a number of at most {MOST_DIGITS} digits")
+    return min(int(text), 10**9) if text.isdecimal() else None
 
 
 PARAMETERS = tuple(field.name for field in fields(View) if field.name != "attributes")

@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import json
+import os
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -401,3 +403,52 @@ def test_every_table_with_pictures_or_items_has_a_column_to_match() -> None:
 
     without = {name for name, definition in TABLES.items() if not columns_of(list(definition.columns))}
     assert without <= {"terms", "nodes", "entities", "class_edges", "questions", "raters", "metrics"}
+
+
+def test_what_a_killed_process_left_is_removed(run: Path, tmp_path: Path) -> None:
+    keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
+    old = [
+        run / name for name in ("images/_run/.inputs.jsonl.0.tmp", "images/.unit0.parquet.1.tmp", ".page.html.0.tmp")
+    ]
+    young = run / "images" / "_run" / ".units.jsonl.0.tmp"
+    for path in (*old, young):
+        path.write_text(f'{{"a": "{IDS[GONE]}"}}')
+    for path in old:
+        os.utime(path, (time.time() - 7200,) * 2)
+    assert cli.main("verify", keys) == 1
+    assert cli.main("purge", keys) == 0
+    assert [path for path in old if path.exists()] == []
+    assert young.exists()  # perhaps of a process that writes a page; `verify` reads it
+    assert not (run / "_purge.json").exists()
+    assert cli.main("verify", keys) == 1
+    young.unlink()
+    assert cli.main("verify", keys) == 0
+
+
+def test_damaged_files_that_were_set_aside_are_removed(run: Path, tmp_path: Path, capsys: Any) -> None:
+    aside = run / "images" / "_run" / "damaged.unit9.parquet"
+    aside.write_bytes(b"PAR1")
+    keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
+    assert cli.main("verify", keys) == 1
+    assert f"not checked, because they are not text, damaged or larger than 1 GiB: {aside}" in capsys.readouterr().err
+    assert cli.main("purge", keys) == 0
+    assert not aside.exists()
+
+
+def test_a_file_of_a_job_that_cannot_be_read_keeps_the_journal(run: Path, tmp_path: Path, capsys: Any) -> None:
+    sheet = next(path for path in sorted((run).rglob("*.csv")) if path.parent.name == "spreadsheet")
+    whole = sheet.read_bytes()
+    sheet.write_bytes(whole[:20] + bytes(len(whole) - 20))
+    (run / "weights.bin").write_bytes(b"\0")  # of others: reported, and no reason to go on
+    keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
+    for _ in range(2):
+        assert cli.main("purge", keys) == 1
+        printed = capsys.readouterr()
+        assert f"not read, although a job wrote them: {sheet}; remove them" in printed.err
+        assert (run / "_purge.json").exists()
+    assert IDS[GONE] not in ids_by_table(run)["images"]
+    sheet.write_bytes(whole)
+    assert cli.main("purge", keys) == 0
+    assert IDS[GONE] not in sheet.read_text()
+    assert not (run / "_purge.json").exists()
+    assert cli.main("verify", keys) == 0

@@ -220,7 +220,8 @@ def local_copy(uri: str) -> Iterator[Path]:
         OSError: the store returned other bytes at each read.
     """
     if not is_s3(uri):
-        yield Path(uri)
+        _, path_on_disk = filesystem(uri)
+        yield Path(path_on_disk)
         return
     with Spool("object") as spool:
         path = spool.path / "content"

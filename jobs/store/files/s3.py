@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from actors.fetching.signed_urls import without_secrets
+from jobs.errors import InputError
 from jobs.store.files import faults
 from jobs.store.files.objects import Object
 
@@ -47,15 +49,32 @@ def bucket_of(uri: str) -> str:
 
 @lru_cache(maxsize=1)
 def settings() -> dict[str, str]:
-    """Return `region`, `endpoint` and `ca_bundle` as botocore resolves them (environment, profile); empty if unset."""
+    """Return `region`, `endpoint` and `ca_bundle` as botocore resolves them (environment, profile); empty if unset.
+
+    Raises:
+        InputError: the endpoint is not an address.
+    """
     import botocore.session
 
     session = botocore.session.Session()
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    endpoint = endpoint or session.get_scoped_config().get("endpoint_url")
+    configured = {name: os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")}
+    configured["endpoint_url in the profile"] = session.get_scoped_config().get("endpoint_url")
+    name, endpoint = next(((name, value) for name, value in configured.items() if value), ("", ""))
+    if endpoint and not _is_address(endpoint):
+        raise InputError(f"{name}={without_secrets(endpoint)!r}: must be an address such as https://host:port")
     region = session.get_config_variable("region")
     ca_bundle = session.get_config_variable("ca_bundle")
     return {"endpoint": endpoint or "", "region": region or "", "ca_bundle": ca_bundle or ""}
+
+
+def _is_address(endpoint: str) -> bool:
+    try:
+        parts = urlsplit(endpoint)
+        is_port = parts.port is None or parts.port > 0
+    except ValueError:  # a port that is not a number, an unclosed [
+        return False
+    is_host = bool(parts.hostname) and not any(sign.isspace() or sign in '[]"<>' for sign in parts.hostname or "")
+    return parts.scheme in ("http", "https") and is_host and is_port
 
 
 def forget_settings() -> None:

@@ -30,6 +30,10 @@ SETTLE_S = (1.0, 3.0)  # bounds of a random pause: longer than a request takes, 
 log = logging.getLogger(__name__)
 
 
+class HeldError(InputError):
+    """Another process is writing the table."""
+
+
 @dataclass(frozen=True)
 class Holder:
     """The process that writes a table: host, process id, the second since 1970 at which it started."""
@@ -64,7 +68,7 @@ class Lease:
         is_lost: whether another process took over the lease; the main thread is then interrupted.
 
     Raises:
-        InputError: another process holds it.
+        HeldError: another process holds it.
     """
 
     def __init__(self, out: str, *, clock: Callable[[], float] = time.time) -> None:
@@ -90,10 +94,10 @@ class Lease:
         self._refuse_other()
 
     def _refuse_other(self) -> None:
-        """Raise InputError if another process has the lease and it has not expired."""
+        """Raise HeldError if another process has the lease and it has not expired."""
         other, left = holder_of(self._out, self._clock())
         if other is not None and other != self._holder:
-            raise InputError(
+            raise HeldError(
                 f"out={self._out}: process {other.pid} on {other.host} is writing this table; wait until it ends, "
                 f"or {left:.0f} s after it was killed, or use another out="
             )

@@ -9,10 +9,10 @@ import os
 import time
 from pathlib import Path
 
-from jobs.errors import InputError, RunError
+from jobs.errors import RunError
 from jobs.store.files import locations
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
-from jobs.store.runs.lease import Lease, holder_of
+from jobs.store.runs.lease import HeldError, Lease, holder_of
 
 _leases: dict[str, Lease] = {}  # uri of a table -> its lease
 _held: dict[str, int] = {}  # path of a table -> descriptor of its folder; a process may reopen its own table
@@ -22,7 +22,7 @@ def acquire(out: str) -> bool:
     """Lock the existing table at `out`; return False if there is no table or this process has locked it already.
 
     Raises:
-        InputError: another process has it.
+        HeldError: another process has it.
     """
     if locations.is_s3(out):
         return _acquire_lease(out)
@@ -37,7 +37,7 @@ def acquire(out: str) -> bool:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(folder)
-        raise InputError(
+        raise HeldError(
             f"out={out}: another process is writing this table; wait until it ends or use another out="
         ) from error
     except OSError:  # a file system without locks, such as some network file systems

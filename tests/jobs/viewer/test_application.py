@@ -1,5 +1,6 @@
 """The viewer as a server: what it refuses, what its pages have, and what a person does with it in a real browser."""
 
+import html
 import http.client
 import os
 import re
@@ -15,10 +16,12 @@ from urllib.parse import urlencode
 import pytest
 
 from jobs.errors import InputError
+from jobs.judging.kept_rubric import Rubrics
 from jobs.runtime.command_line import cli
 from jobs.viewer import queries
 from jobs.viewer.application import Viewer
-from jobs.viewer.picture_details import MOST_LINES
+from jobs.viewer.corrections import Correction, Corrections
+from jobs.viewer.picture_details import MOST_LINES, LineKey
 from jobs.viewer.serving import listening, server
 from tests.browser import CHROMIUM
 from tests.chromium import chromium
@@ -133,6 +136,65 @@ def test_what_changes_nothing_is_not_called_saved(place: str, tmp_path: Path) ->
         assert [save(value) for value in ("4", "4", "5", "", "")] == [
             "saved", "unchanged", "saved", "saved", "unchanged"
         ]  # fmt: skip
+
+
+def sent_fields(page: str) -> dict[str, str]:
+    """Return what a browser would send of a page's forms: the selected answers, and the hidden fields."""
+    sent = {}
+    for name, options in re.findall(r'<select name="([^"]*)".*?>(.*?)</select>', page, re.DOTALL):
+        selected = re.search(r'<option value="([^"]*)" selected', options)
+        sent[html.unescape(name)] = selected[1] if selected else ""
+    for name, value in re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', page):
+        sent[html.unescape(name)] = html.unescape(value)
+    return sent
+
+
+def test_an_older_page_withdraws_nothing_that_it_did_not_show(tmp_path: Path) -> None:
+    place = write_study(tmp_path)
+    rows = [rating(RED, "o", question, "1") for question in ("fit", "tone")]
+    write_table(tmp_path / "R" / "ratings" / "o", "ratings", rows, rubric=FIVE)
+    out = tmp_path / "corrections"
+    fit, tone = LINE, LINE.replace("fit", "tone")
+
+    def stored() -> dict[str, str]:
+        return {row["question"]: row["value"] for row in rows_of(str(out / "r"))}
+
+    with served(viewer_of(place, tmp_path / "db", rater="ada", out=str(out))) as site:
+        path = f"/{site.token}/pictures/{RED}"
+
+        def send(**answers: str) -> str:
+            form = urlencode(
+                {**old, "item_id": RED, **{{"fit": fit, "tone": tone}[name]: value for name, value in answers.items()}}
+            )
+            reply = site.ask(path, method="POST", body=form)
+            assert reply.status == 303, reply
+            return site.ask(reply.headers["location"]).text
+
+        old = sent_fields(site.page(f"pictures/{RED}"))
+        assert {name: old[name] for name in (fit, f"shown {fit}")} == {fit: "", f"shown {fit}": ""}
+        assert "elsewhere" not in send(fit="4")
+        assert stored() == {"fit": "4"}
+        assert "elsewhere" not in send(tone="2")  # of a page that shows no answer to either
+        assert stored() == {"fit": "4", "tone": "2"}
+        assert "1 of your answers had been changed elsewhere" in send(fit="5")
+        assert stored() == {"fit": "5", "tone": "2"}
+        other = Corrections(str(out), "ada", Rubrics({"r": FIVE}))  # another viewer of the same person
+        other.save([Correction(RED, LineKey("r", "tone", "", ""), "1")])
+        old = sent_fields(site.page(f"pictures/{RED}"))
+        assert old[fit] == "5"
+        page = send(fit="")
+        assert stored() == {"tone": "1"}
+        assert sent_fields(page)[tone] == "1"
+
+
+def test_numbers_and_names_that_no_page_sends_are_refused(site: Served) -> None:
+    long = "9" * 5000
+    for path in (f"?page={long}", f"ratings?page={long}", f"responses?page={long}", f"spans?page={long}",
+                 f"compare?page={long}", f"pictures/{RED}?at={long}"):  # fmt: skip
+        reply = site.ask(f"/{site.token}/{path}")
+        assert (reply.status, "at most 100 digits" in reply.text) == (400, True), path
+    body = urlencode({"item_id": RED, "[" * 100_000: "4"})
+    assert site.ask(f"/{site.token}/pictures/{RED}", method="POST", body=body).status == 400
 
 
 def test_a_line_that_only_its_question_shows_can_be_corrected(tmp_path: Path) -> None:

@@ -1,5 +1,9 @@
 """Corrections are ratings of a person, in a table that other jobs read; a killed viewer leaves it whole."""
 
+import fcntl
+import multiprocessing
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +112,33 @@ def test_tables_of_others_are_not_touched(tmp_path: Path) -> None:
     rated = write_file(tmp_path / "n", "ratings", [*rows, rating("a", "ben", "q", "1")], rubric=FIVE)
     with pytest.raises(InputError, match="rater=ben: "):
         viewer_of(rated, tmp_path / "db", rater="ben", out=f"{tmp_path}/C")
+
+
+def save_some(place: str, rater: str, first: int) -> None:
+    corrections = Corrections(place, rater, RUBRICS)
+    corrections.check()
+    for number in range(first, first + 8):
+        corrections.save([Correction(f"i{number}", FIT, "2")])
+
+
+def test_viewers_of_one_table_wait_for_each_other(tmp_path: Path) -> None:
+    """Also while neither has begun the table."""
+    processes = [multiprocessing.Process(target=save_some, args=(str(tmp_path), "ada", first)) for first in (0, 8, 16)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert {row["item_id"] for row in rows_of(str(tmp_path / "r"))} == {f"i{number}" for number in range(24)}
+
+
+def test_a_viewer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corrections_module = sys.modules[Corrections.__module__]
+    monkeypatch.setattr(corrections_module, "WAIT_S", 0.1)
+    corrections = Corrections(str(tmp_path), "ada", RUBRICS)
+    corrections.save([Correction("a", FIT, "2")])
+    folder = os.open(tmp_path / "r" / "_run", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="another process is writing"):
+        corrections.save([Correction("a", FIT, "3")])
+    os.close(folder)

@@ -9,6 +9,7 @@ import pyarrow.fs as pafs
 import pytest
 import s3fs
 
+from jobs.errors import InputError
 from jobs.store.files import s3
 
 
@@ -92,3 +93,25 @@ def test_the_bucket_is_the_first_part_of_a_place() -> None:
         ("s3://b/a/c", "b", "b/a/c"), ("s3://b", "b", "b"), ("s3://b/", "b", "b/"), ("s3://b/s3://x", "b", "b/s3://x")
     ):  # fmt: skip
         assert (s3.bucket_of(uri), s3.key_path(uri)) == (bucket, path)
+
+
+def test_an_endpoint_that_is_not_an_address_is_a_sentence(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wrong = (
+        "not a url",
+        "host:9000",
+        "http://",
+        "http:// host",
+        "http://host:port",
+        "http://[::1",
+        "ftp://host",
+        "://",
+    )
+    for value in wrong:
+        for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+            with pytest.raises(InputError, match=rf"^{name}=.*: must be an address such as https://host:port$"):
+                settings(environment, **{name: value})
+    (tmp_path / "config").write_text("[default]\nendpoint_url = not a url\n")
+    with pytest.raises(InputError, match=r"^endpoint_url in the profile='not a url': must be an address"):
+        settings(environment)
+    for value in ("http://127.0.0.1:9000", "https://[::1]:9000", "https://s3.example.com/", "http://minio"):
+        assert settings(environment, AWS_ENDPOINT_URL=value)[0] == value
