@@ -96,9 +96,8 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
     Raises:
         InputError: the file is empty, or none of its first lines is a JSON object.
     """
-    fs, path = locations.filesystem(uri)
     held: list[Reject] | None = []  # rejects before the first object; None after it
-    with locations.named_errors(uri), fs.open_input_stream(path) as stream:
+    with locations.named_errors(uri), locations.opened(uri) as stream:
         for number, raw in enumerate(raw_lines(stream), start=1):
             if not raw.strip():
                 continue
@@ -138,8 +137,7 @@ def raw_lines(stream: Any) -> Iterator[bytes]:
 
 def _chunks(uri: str) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
-    fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_stream(path) as stream:
+    with locations.named_errors(uri), locations.opened(uri) as stream:
         try:
             while chunk := stream.read(CHUNK):
                 if text := decoder.decode(chunk):

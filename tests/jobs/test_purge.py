@@ -407,10 +407,8 @@ def test_every_table_with_pictures_or_items_has_a_column_to_match() -> None:
 
 def test_what_a_killed_process_left_is_removed(run: Path, tmp_path: Path) -> None:
     keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
-    old = [
-        run / name for name in ("images/_run/.inputs.jsonl.0.tmp", "images/.unit0.parquet.1.tmp", ".page.html.0.tmp")
-    ]
-    young = run / "images" / "_run" / ".units.jsonl.0.tmp"
+    names = ("images/_run/.inputs.jsonl.0.tmp", "images/.unit0.parquet.1.tmp", ".page.html.0.tmp")
+    old, young = [run / name for name in names], run / ".other.html.0.tmp"
     for path in (*old, young):
         path.write_text(f'{{"a": "{IDS[GONE]}"}}')
     for path in old:

@@ -163,9 +163,8 @@ def test_an_older_page_withdraws_nothing_that_it_did_not_show(tmp_path: Path) ->
         path = f"/{site.token}/pictures/{RED}"
 
         def send(**answers: str) -> str:
-            form = urlencode(
-                {**old, "item_id": RED, **{{"fit": fit, "tone": tone}[name]: value for name, value in answers.items()}}
-            )
+            names = {"fit": fit, "tone": tone}
+            form = urlencode({**old, "item_id": RED, **{names[name]: value for name, value in answers.items()}})
             reply = site.ask(path, method="POST", body=form)
             assert reply.status == 303, reply
             return site.ask(reply.headers["location"]).text
