@@ -30,7 +30,7 @@ from jobs.corpora import spreadsheet_cells
 from jobs.corpora.ratings_file import find_file
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, wide
-from jobs.page.model import Page
+from jobs.page.model import Page, letters_of
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
 from jobs.runtime.command_line import cli
@@ -69,7 +69,7 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     manifest = write_metrics(cfg.out, metrics, inputs=files, identity=identity, settings=settings)
     out = locations.absolute(cfg.out)
     locations.replace(locations.join(out, "metrics.csv"), _as_csv(metrics).encode())
-    figures, left_out = page_figures(metrics, analysis.observations, {})
+    figures, left_out = page_figures(metrics, analysis.observations, {}, letters=letters_of(analysis.distributions, ()))
     page = Page(
         title=cfg.title,
         lede=f"{cfg.task} of {files[0].uri.rsplit('/', 1)[-1]}",

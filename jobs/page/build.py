@@ -30,7 +30,7 @@ from jobs.store.reading import TableSource
 if TYPE_CHECKING:
     from jobs.papers.report_results import ReportResults
 
-TABLES_NAMED = 3  # most tables named in a notice
+TABLES_NAMED = 3  # most tables named in a notice, and rubrics in a title
 STEP_LABELS = {  # step of curate -> label on the page
     MATCHED: "read by the selection",
     READ: "read by the next selection",
@@ -68,6 +68,7 @@ def report_page(
     """Return the page of a report.
 
     Args:
+        title: of the page; empty: the names of the rubrics.
         models: rows of table `raters`, of the models that rated or wrote.
         gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
         exclusion_filter: the exclusions.
@@ -75,7 +76,10 @@ def report_page(
         paper_title: the paper in whose shape `results.parts` are.
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
+    distributions = summary.shown(results.methods)
     words, images = wording(rubrics), tables.corpus.get("images")
+    unworded = sorted({(d.rubric, d.question) for d in distributions} - words.keys())
+    words |= {key: Wording(key[1], scale=scale) for key in unworded if (scale := rubrics.scale(*key)[0])}
     embeddings = tables.corpus.get("embeddings")
     steps = list(funnel(tables.corpus))
     pictures = cards(
@@ -88,10 +92,9 @@ def report_page(
         prompts=PromptTexts(rubrics, []),
         marks=card_marks(results.spans, gallery.ids) if results.spans else {},
     )
-    distributions = summary.shown(results.methods)
     links, figures, left_out = _linked_figures(results, distributions, pictures, words)
     return Page(
-        title=title,
+        title=title or _title(distributions),
         lede=_lede(images, summary.distributions),
         provenance=_provenance(tables.sources, versions),
         models=[_model(row) for row in models],
@@ -152,6 +155,7 @@ def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
             in_words(question.name),
             "" if question.scale == CONTINUOUS else question.text,
             {answer.value: answer.label for answer in question.answers},
+            rubrics.scale(rubric.name, question.name)[0],
         )
         for rubric in rubrics.by_name.values()
         for question in rubric.questions
@@ -200,6 +204,14 @@ def _by_method(step: CurationStep, matched: CurationStep) -> str:
         parts = [f"{method} {step.of(method):,} of {matched.of(method):,}" for method in step.by_method]
         return f"after the rules for each method alone: {', '.join(parts)}"
     return ", ".join(f"{method} {step.of(method):,}" for method in step.by_method) if len(step.by_method) > 1 else ""
+
+
+def _title(distributions: Sequence[Distribution]) -> str:
+    """Return the names of the rubrics of a report, as its title."""
+    names = sorted({d.rubric.replace("_", " ") for d in distributions})
+    more = f" and {len(names) - TABLES_NAMED:,} more" if len(names) > TABLES_NAMED else ""
+    title = ", ".join(names[:TABLES_NAMED]) + more
+    return title[:1].upper() + title[1:] or "Report"
 
 
 def _lede(images: TableSource | None, distributions: Distributions) -> str:

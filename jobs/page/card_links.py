@@ -35,7 +35,7 @@ from jobs.page.model import GalleryPicture, PictureRating, Wording
 Words = Mapping[tuple[str, str], Wording]
 QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
 HUMAN = "human"  # method of people's ratings
-MAX_MATRICES = 12  # matrices in a figure
+MAX_MATRICES = 60  # matrices in a figure
 MAX_OF_RATER = 12  # cards of one rater and question
 TARGET = "target"  # attribute of subgroups that is a column of ratings
 

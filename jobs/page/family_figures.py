@@ -1,41 +1,42 @@
-"""Plots of metrics with intervals: a figure per family, with a plot per metric and attribute of items."""
+"""Plots of metrics: a figure per family, with a plot per metric and attribute of items, that shows every rater."""
 
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from actors.quantities import quantity
-from jobs.metrics.kinds import Topic, kind_of
+from jobs.metrics.kinds import Quantity, Topic, kind_of
 from jobs.metrics.metric import Metric
+from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.anchors import anchor
 from jobs.page.card_links import cards_of
-from jobs.page.metric_families import FAMILIES, MetricBlock, belongs
+from jobs.page.metric_families import COUNTED, FAMILIES, MetricBlock, belongs
 from jobs.page.metric_labels import IN_HEADING, label, rater_words, word
 from jobs.page.model import PageFigure, Wording
-from jobs.page.short_names import LONGEST, short_names, shortened, unique
-from jobs.plots.figures import plot
+from jobs.page.short_names import LONGEST, not_drawn, rater_colour, short_names, shortened, unique
+from jobs.plots.figures import label_width, plot
 from jobs.plots.panels import Estimate, Intervals
-from jobs.plots.svg import SERIES
 from jobs.plots.tiles import by_region
 
-MAX_PLOTS = 6  # plots in a figure
-MAX_ROWS = 24  # rows in a plot
-MAX_SERIES = 3  # colours of a plot, in one line of its legend
+MAX_PLOTS = 12  # plots in a figure; the notes name the others
+MAX_ROWS = 24  # rows in a drawing; a plot with more has several
+MAX_SERIES = 8  # colours in a drawing; a plot with more has several
 LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
-# Families whose plots are unfolded at first; only these are printed.
+# Families whose plots are unfolded at first.
 OPEN = frozenset({
     Topic.AGREEMENT, Topic.SCORES, Topic.SCORES_BY_SUBGROUP, Topic.CHANGES, Topic.WITH_PEOPLE, Topic.GOLD,
     Topic.SPANS, Topic.COMPETITORS, Topic.CROWDTRUTH, Topic.SCENE_GRAPHS,
 })  # fmt: skip
-ROWS = ("part", "answer", "category", "status")  # dims whose values become rows of a plot; the first one counts
-RATERS = ("group", "rater", "rater_a", "rater_b")
-# Dims that say what is measured, not whose answers: each of their values has a separate plot.
-MEASURES = (
-    "threshold", "rule", "level", "tolerance", "weights", "positive", "kind", "score", "by", "unit", "reading",
-    "convention", "first", "second", "field", "status", "answer", "category", "k", "bins", "attribute", "inverted",
+# Dims whose values become rows of a plot; the first one counts, and the plot's title has the others.
+ROWS = (
+    "part", "answer", "annotation", "category", "status", "average", "competitor", "target", "deviation", "prompt",
 )  # fmt: skip
+RATERS = ("group", "rater", "rater_a", "rater_b")
+MEANS = frozenset({Topic.SCORES, Topic.SCORES_BY_SUBGROUP})  # families whose groups of raters are means
 WITHOUT_NAME = ("Krippendorff’s α", "α")  # replacement in labels that are too long
+WIDTH, LABELS, AXIS = 3.55, 0.9, 1.7  # inches of a plot, so that three fit next to each other; least of its parts
+Axis = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,26 @@ class _Point:
     plot: str
     question: str
     part: str
+    rater: str
     rater_label: str
+    scale: Axis | None
+
+    @property
+    def axis(self) -> tuple[Quantity, object]:
+        """What it shares with the points that have the same axis in a figure."""
+        unit = kind_of(self.metric).unit
+        if unit in (Quantity.SHARE, Quantity.FRACTION, Quantity.COEFFICIENT, Quantity.DIFFERENCE):
+            return unit, None
+        return unit, self.scale if unit == Quantity.SCORE and self.scale else self.metric.name
+
+
+@dataclass(frozen=True)
+class _Plot:
+    """Points in one plot; `rows` is the attribute of points whose values are the rows."""
+
+    title: str
+    points: Sequence[_Point]
+    rows: str
 
 
 def family_figures(
@@ -54,45 +74,75 @@ def family_figures(
     blocks: Sequence[MetricBlock],
     wording: Mapping[tuple[str, str], Wording],
     places: Container[str] = (),
+    hues: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[PageFigure]:
-    """Yield a figure for each family that has two metrics with intervals in the same unit, at least one of them not 0.
+    """Yield a figure for each family that has two values of metrics that can have an interval.
 
-    Rows are questions and colours are raters; with more than four raters or groups, each question has a separate plot,
+    Rows are questions and colours are raters; with more than eight raters or groups, each question has a separate plot,
     and its rows are raters. Metrics of subgroups, answers and statuses have a plot per question, with a row for each
-    subgroup, answer or status.
+    subgroup, answer or status. A plot with more rows or colours than a drawing has room for has several drawings.
 
     Args:
         places: anchors of cards; rows of subgroups and raters that have cards are links.
+        hues: rater -> the hue of its colour on the page.
     """
-    names = short_names(sorted({metric.dims[dim] for metric in metrics for dim in RATERS if dim in metric.dims}))
+    names = short_names(
+        sorted({metric.dims[dim] for metric in metrics for dim in (*RATERS, "model") if dim in metric.dims})
+    )
     numbers = _tables(blocks, wording)
     for family in FAMILIES:
-        chosen = _one_level([m for m in metrics if belongs(family, m) and m.low is not None and m.value is not None])
+        chosen = _one_level([m for m in metrics if belongs(family, m) and kind_of(m).interval])
         points = [_point(metric, names, wording) for metric in chosen]
-        if len(points) < 2 or (family.title == Topic.TWO_RATERS and len({p.rater_label for p in points}) > 2):
-            continue
-        drawn = _joined(_plots(points, places))
-        plots = [plot for plot in drawn if any(estimate.value for estimate in plot[1].estimates)]
-        if not plots:
-            continue
-        colour_order = _colour_order([panel for _, panel, _ in plots[:MAX_PLOTS]])
-        yield PageFigure(
-            name=anchor("figure", family.title),
-            title=family.title,
-            about="Points are values, lines 95% intervals.",
-            plots=[
-                plot(
-                    replace(panel, colour_order=colour_order),
-                    title=": ".join(filter(None, (family.title, title))),
-                    description=f"Values with 95% intervals: {title or 'single values'}.",
-                    heading=title,
-                )
-                for title, panel, _ in plots[:MAX_PLOTS]
-            ],
-            numbers=numbers.get(family.title, ()),
-            folded=family.title not in OPEN,
-            notes=tuple(_notes(plots)),
-        )
+        raters = {point.rater_label for point in points if point.metric.value is not None}
+        if family.title == Topic.TWO_RATERS and len(raters) > 2:
+            continue  # a heat map shows it
+        plots = [drawn for drawn in _joined(_plots(points)) if _is_shown(drawn, family.title)]
+        if sum(point.metric.value is not None for drawn in plots for point in drawn.points) > 1:
+            yield _figure(family.title, plots, places, hues, numbers.get(family.title, ()))
+
+
+def _figure(
+    topic: Topic,
+    plots: Sequence[_Plot],
+    places: Container[str],
+    hues: Mapping[str, str],
+    numbers: Sequence[tuple[str, str]],
+) -> PageFigure:
+    shown = plots[:MAX_PLOTS]
+    axes = _axes([point for drawn in plots for point in drawn.points])
+    names = unique(list(dict.fromkeys(point.rater_label for drawn in shown for point in drawn.points)))
+    colours = {names[point.rater_label]: rater_colour(point.rater, hues) for drawn in shown for point in drawn.points}
+    in_colour = {names[p.rater_label] for drawn in shown if drawn.rows != "rater_label" for p in drawn.points}
+    legend = [(name, colour) for name, colour in colours.items() if name in in_colour and name]
+    panels = [panel for drawn in shown for panel in _panels(drawn, axes, names, places, colours)]
+    labels = max(LABELS, label_width(estimate.label for _, panel in panels for estimate in panel.estimates))
+    panels = [(title, replace(panel, width=max(AXIS, WIDTH - labels))) for title, panel in panels]
+    return PageFigure(
+        name=anchor("figure", topic),
+        title=topic,
+        about="Points are values, lines 95% intervals; a hollow point has no interval, and a dash is undefined."
+        + (" Colours are raters, in the order of the legend within a row." if len(legend) > 1 else ""),
+        plots=[
+            plot(
+                panel,
+                title=": ".join(filter(None, (topic, title))),
+                description=f"Values with 95% intervals: {title or 'single values'}.",
+                heading=title,
+                labels=labels,
+            )
+            for title, panel in panels
+        ],
+        numbers=numbers,
+        folded=topic not in OPEN,
+        notes=not_drawn([drawn.title or "single values" for drawn in plots[MAX_PLOTS:]]),
+        legend=legend,
+    )
+
+
+def _is_shown(drawn: _Plot, topic: Topic) -> bool:
+    """Return whether a plot has a value, of counted statuses one that is not 0."""
+    values = [point.metric.value for point in drawn.points if point.metric.value is not None]
+    return bool(values) and (topic not in COUNTED or any(values))
 
 
 def _tables(
@@ -113,16 +163,17 @@ def question_title(key: tuple[str, str], wording: Mapping[tuple[str, str], Wordi
 
 
 def _one_level(metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics with each alpha for only one kind of differences."""
-    levels: dict[tuple[tuple[str, str], ...], str] = {}
+    """Return the metrics with each alpha for only one kind of differences, if possible one that is defined."""
+    levels: dict[tuple[tuple[str, str], ...], tuple[bool, int]] = {}
     for metric in metrics:
-        if (level := metric.dims.get("level")) in LEVELS:
+        if metric.dims.get("level") in LEVELS:
             key = tuple(sorted((name, value) for name, value in metric.dims.items() if name != "level"))
-            levels[key] = min(levels.get(key, level), level, key=LEVELS.index)
+            rank = metric.value is None, LEVELS.index(metric.dims["level"])
+            levels[key] = min(levels.get(key, rank), rank)
     kept = []
     for metric in metrics:
         key = tuple(sorted((name, value) for name, value in metric.dims.items() if name != "level"))
-        if "level" not in metric.dims or levels.get(key) == metric.dims["level"]:
+        if "level" not in metric.dims or (key in levels and LEVELS[levels[key][1]] == metric.dims["level"]):
             kept.append(metric)
     return kept
 
@@ -130,23 +181,30 @@ def _one_level(metrics: Sequence[Metric]) -> list[Metric]:
 def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str, str], Wording]) -> _Point:
     dims = metric.dims
     row = next((name for name in ROWS if dims.get(name)), "")
-    measured = label(metric, ["metric", *(name for name in MEASURES if name not in (row, "attribute"))])
-    by = f" by {dims['attribute']}" if dims.get("attribute") else ""
+    raters = RATERS if {"rater", "rater_a", "group"} & dims.keys() else ("model",)
+    apart = {row, "attribute", *raters, *IN_HEADING}
+    measured = label(metric, ["metric", *(name for name in sorted(dims) if name not in apart)])
+    by = f" by {dims['attribute'].replace('_', ' ')}" if dims.get("attribute") else ""
     about = [f"{dims[name]}" for name in IN_HEADING[2:] if dims.get(name)]
-    short = replace(metric, dims={**dims, **{name: names[dims[name]] for name in RATERS if name in dims}})
-    others = (*RATERS, *MEASURES, *IN_HEADING, *ROWS, *kind_of(metric).details)
-    rest = [word(name, metric) for name in sorted(dims) if name not in others]
+    short = replace(metric, dims={**dims, **{name: names[dims[name]] for name in raters if name in dims}})
+    key = (dims.get("rubric", ""), dims.get("question", ""))
+    rater = next((dims[name] for name in ("rater", "group", *raters) if dims.get(name)), "")
+    rater_label = rater_words(short, raters) or (short.dims.get("model", "") if "model" in raters else "")
+    if rater in (PEOPLE, MODELS) and MEANS & set(kind_of(metric).topics):
+        rater_label = f"{'any' if dims.get('rule') == 'any' else 'mean'} of {rater_label}"
     return _Point(
         metric,
         measured + by,
-        ", ".join(filter(None, (question_title((dims.get("rubric", ""), dims.get("question", "")), wording), *about))),
+        ", ".join(filter(None, (question_title(key, wording), *about))),
         word(row, metric) if row else "",
-        ", ".join(filter(None, (rater_words(short, RATERS), *rest))),
+        rater,
+        rater_label,
+        wording[key].scale if key in wording else None,
     )
 
 
-def _plots(points: Sequence[_Point], places: Container[str]) -> Iterator[tuple[str, Intervals, int]]:
-    """Yield (title, plot, number of rows left out); of plots per question, first one of each question."""
+def _plots(points: Sequence[_Point]) -> Iterator[_Plot]:
+    """Yield the plots; of plots per question, first one of each question."""
     of_plot: dict[tuple[str, str], list[_Point]] = {}
     for point in points:
         of_plot.setdefault((point.plot, point.question if point.part else ""), []).append(point)
@@ -156,93 +214,116 @@ def _plots(points: Sequence[_Point], places: Container[str]) -> Iterator[tuple[s
         turns[title, question] = of_question[question]
         of_question[question] += 1
     for (title, question), members in sorted(of_plot.items(), key=lambda entry: turns[entry[0]]):
-        raters = dict.fromkeys(point.rater_label for point in members)
-        if question:
-            drawn = list(raters)[:MAX_SERIES]  # people and models come before single raters
-            inside = [point for point in members if point.rater_label in drawn]
-            left = len(members) - len(inside)
-            yield _plot(f"{title}, {question}", inside, "part", series=True, left=left, places=places)
+        raters = {point.rater_label for point in members}
+        if members[0].part:
+            yield _Plot(", ".join(filter(None, (title, question))), members, "part")
         elif len(raters) <= MAX_SERIES and len({point.question for point in members}) > 1:
-            yield _plot(title, members, "question", series=True)
+            yield _Plot(title, members, "question")
         else:
             questions: dict[str, list[_Point]] = {}
             for point in members:
                 questions.setdefault(point.question, []).append(point)
             for name, inside in questions.items():
-                heading = f"{title}, {name}" if name else title
-                yield _plot(heading, inside, "rater_label", series=False, places=places)
+                yield _Plot(f"{title}, {name}" if name else title, inside, "rater_label")
 
 
-def _plot(
-    title: str, points: Sequence[_Point], rows: str, *, series: bool, left: int = 0, places: Container[str] = ()
-) -> tuple[str, Intervals, int]:
-    labels = dict.fromkeys(getattr(point, rows) or "all" for point in points)
-    if rows == "part":
-        order = by_region(labels)
-        points = sorted(points, key=lambda point: order.index(point.part or "all"))
-        labels = dict.fromkeys(order)
-    shown = unique(list(labels)[:MAX_ROWS])
-    estimates = [
-        Estimate(shown[label], p.metric.value, p.metric.low, p.metric.high, shortened(p.rater_label) if series else "")
-        for p in points
-        if (label := getattr(p, rows) or "all") in shown
-    ]
-    percent = kind_of(points[0].metric).unit.percent
-    links = {
-        shown[label]: (name, f"Cards: {label}")
-        for p in points
-        if (label := getattr(p, rows)) in shown and (name := cards_of(p.metric)) in places
-    }
-    panel = replace(_intervals(estimates, percent=percent), links=links)
-    return shortened(title, 60), panel, left + len(points) - len(estimates)
-
-
-def _intervals(estimates: Sequence[Estimate], *, percent: bool) -> Intervals:
-    """Return the plot, with an axis from 0 if its values are shares and a line at 0 if some values are negative."""
-    ends = [end for e in estimates for end in (e.low, e.high) if end is not None]
-    inside = percent and min(ends) >= 0 and max(ends) <= 1
-    reference = 0.0 if min(ends) < 0 < max(ends) else None
-    bounds = (0.0, max(0.1, math.ceil(max(ends) * 10) / 10)) if inside else None
-    return Intervals(estimates, bounds=bounds, reference=reference, percent=percent, width=2.6)
-
-
-def _joined(plots: Iterable[tuple[str, Intervals, int]]) -> Iterator[tuple[str, Intervals, int]]:
-    """Yield the plots; single values are joined into one plot per unit, and left out if there is only one."""
-    alone: dict[bool, list[tuple[str, Estimate]]] = {}
-    for title, panel, left in plots:
-        if len(panel.estimates) > 1:
-            yield title, panel, left
+def _joined(plots: Iterable[_Plot]) -> Iterator[_Plot]:
+    """Yield the plots; those of a single value are joined into one plot per axis."""
+    alone: dict[tuple[Quantity, object], list[_Plot]] = {}
+    for drawn in plots:
+        if len(drawn.points) > 1:
+            yield drawn
         else:
-            alone.setdefault(panel.percent, []).append((title, panel.estimates[0]))
-    for percent, titled in alone.items():
-        questions = {title.rpartition(", ")[2] for title, _ in titled}
+            alone.setdefault(drawn.points[0].axis, []).append(drawn)
+    for single in alone.values():
+        questions = {drawn.points[0].question for drawn in single}
         heading = questions.pop() if len(questions) == 1 else ""
-        estimates = [
-            (title.removesuffix(f", {heading}") if heading else _measure_of_question(title), estimate)
-            for title, estimate in titled
+        rows = [
+            replace(drawn.points[0], part=drawn.title.removesuffix(f", {heading}") if heading else _brief(drawn.title))
+            for drawn in single
         ]
-        names = unique([title for title, _ in estimates][:MAX_ROWS])
-        rows = [replace(estimate, label=names[title], series="") for title, estimate in estimates if title in names]
-        if len(rows) > 1:
-            yield heading, _intervals(rows, percent=percent), len(estimates) - len(rows)
+        yield _Plot(heading, rows, "joined")
 
 
-def _colour_order(panels: Sequence[Intervals]) -> tuple[str, ...]:
-    """Return the series of all plots of a figure; empty if there are more series than colours."""
-    series = dict.fromkeys(e.series for panel in panels for e in panel.estimates if e.series)
-    return tuple(series) if len(series) <= len(SERIES) else ()
-
-
-def _measure_of_question(title: str) -> str:
+def _brief(title: str) -> str:
     """Return the title of a plot, `measure, question`, as the label of a row; if it is too long, the measure is cut."""
     brief = title if len(title) <= LONGEST else title.replace(*WITHOUT_NAME)
     measure, comma, question = brief.rpartition(", ")
     return brief if len(brief) <= LONGEST or not comma else f"{question}: {measure}"
 
 
-def _notes(plots: Sequence[tuple[str, Intervals, int]]) -> Iterator[str]:
-    if len(plots) > MAX_PLOTS:
-        yield f"{MAX_PLOTS} of {len(plots):,} plots; the others are in the tables."
-    if left := sum(more for _, _, more in plots[:MAX_PLOTS]):
-        values = f"{quantity(left, 'value')} {'is' if left == 1 else 'are'}"
-        yield f"{values} only in the tables: a plot has at most {MAX_ROWS} rows and {MAX_SERIES} colours."
+def _axes(points: Sequence[_Point]) -> dict[tuple[Quantity, object], Axis]:
+    """Return the ends of each axis of a figure, so that all its plots of a quantity have the same.
+
+    Shares begin at 0 and end at 1, coefficients end at 1, and scores have the ends of their question's scale.
+    """
+    ends: dict[tuple[Quantity, object], list[float]] = {}
+    for point in points:
+        metric = point.metric
+        ends.setdefault(point.axis, []).extend(e for e in (metric.low, metric.value, metric.high) if e is not None)
+        if point.scale and point.axis[0] == Quantity.SCORE:
+            ends[point.axis] += point.scale
+    return {axis: _ends(axis[0], min(values), max(values)) for axis, values in ends.items() if values}
+
+
+def _ends(unit: Quantity, low: float, high: float) -> Axis:
+    if unit in (Quantity.SHARE, Quantity.FRACTION):
+        return min(0.0, low), max(1.0, high)
+    if unit == Quantity.COEFFICIENT:
+        return min(0.0, math.floor(low * 5) / 5), max(1.0, high)
+    if unit == Quantity.SCORE:
+        return (low, high) if low < high else (low - 0.5, high + 0.5)
+    room = 0.05 * (max(0.0, high) - min(0.0, low)) or 0.5
+    return (low - room if low < 0 else 0.0), (high + room if high > 0 or low >= 0 else 0.0)
+
+
+def _panels(
+    drawn: _Plot,
+    axes: Mapping[tuple[Quantity, object], Axis],
+    names: Mapping[str, str],
+    places: Container[str],
+    colours: Mapping[str, str],
+) -> list[tuple[str, Intervals]]:
+    """Return the drawings of a plot with their titles: one for each `MAX_SERIES` raters and `MAX_ROWS` rows."""
+    attribute = "part" if drawn.rows == "joined" else drawn.rows
+    row_of = [(getattr(point, attribute) or "all", point) for point in drawn.points]
+    labels = list(dict.fromkeys(row for row, _ in row_of))
+    if drawn.rows == "part" and "part" in drawn.points[0].metric.dims:
+        labels = by_region(labels)
+    shown = unique(labels)
+    present = {point.rater_label for point in drawn.points}
+    raters = [name for name in names if name in present]  # in the order of the legend
+    of_row = attribute == "rater_label"
+    step = len(raters) if of_row else MAX_SERIES
+    limits = [axes[point.axis] for point in drawn.points if point.axis in axes]
+    bounds = min(low for low, _ in limits), max(high for _, high in limits)
+    panels = []
+    for first in range(0, len(labels), MAX_ROWS):
+        rows = labels[first : first + MAX_ROWS]
+        for start in range(0, len(raters), step):
+            inside = [(row, p) for row, p in row_of if row in rows and p.rater_label in raters[start : start + step]]
+            inside.sort(key=lambda entry: rows.index(entry[0]))
+            links = {
+                shown[row]: (name, f"Cards: {row}")
+                for row, point in inside
+                if drawn.rows != "joined" and (name := cards_of(point.metric)) in places and attribute != "question"
+            }
+            estimates = [
+                Estimate(shown[row], p.metric.value, p.metric.low, p.metric.high, names[p.rater_label])
+                for row, p in inside
+            ]
+            if estimates:
+                panels.append(
+                    Intervals(
+                        estimates,
+                        bounds=bounds,
+                        reference=0.0 if bounds[0] < 0 < bounds[1] else None,
+                        percent=kind_of(inside[0][1].metric).unit.percent,
+                        links=links,
+                        colours=colours,
+                        legend=False,
+                    )
+                )
+    title = shortened(drawn.title, 2 * LONGEST + 24)
+    several = len(panels) > 1
+    return [(f"{title} ({n} of {len(panels)})" if several else title, panel) for n, panel in enumerate(panels, start=1)]

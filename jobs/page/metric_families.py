@@ -326,7 +326,7 @@ def not_shown(metrics: Iterable[Metric]) -> list[tuple[str, int, str]]:
 
 def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
     """Return the labels of the column and of the row of a metric."""
-    in_columns = {*family.columns, *IN_HEADING}
+    in_columns = {*family.columns, *IN_HEADING, *(kind_of(metric).details if "metric" in family.columns else ())}
     named = () if len(family.metrics) == 1 else ("metric",)  # the title already names a single metric
     rest = [name for name in (*named, *sorted(metric.dims)) if name not in in_columns]
     return label(metric, family.columns) or "value", label(metric, rest) or "all"

@@ -50,7 +50,7 @@ def word(name: str, metric: Metric) -> str:
 
 def _bare(name: str, metric: Metric) -> str:
     value = metric.dims.get(name, "")
-    return WORDS.get(name, {}).get(value, value)
+    return value.replace("_", " ") if name == "status" else WORDS.get(name, {}).get(value, value)
 
 
 def label(metric: Metric, names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """The contents of a page. `render` escapes all texts, so that none of them is interpreted as markup."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,7 +9,7 @@ from actors.status import Status
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric
-from jobs.page.short_names import rater_letters
+from jobs.page.short_names import SEPARATOR, rater_letters
 
 if TYPE_CHECKING:
     from jobs.judging.sent_prompts import SentPrompt
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from jobs.papers.model import PaperPart
 
 
+_WIDTH = re.compile(r'width="([\d.]+)pt"')
 FOLDED_TEXT = 140  # characters; of longer texts a card shows four lines, and the rest if the reader unfolds it
 
 
@@ -41,16 +43,20 @@ class TableSummary:
 
 @dataclass(frozen=True)
 class Wording:
-    """The texts of a question: title, wording, and the labels of its answers' codes, such as {"1": "Not at all"}."""
+    """The texts of a question: title, wording, and the labels of its answers' codes, such as {"1": "Not at all"}.
+
+    `scale` is its lowest and highest score, None if they are unknown or there are none.
+    """
 
     title: str
     text: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    scale: tuple[float, float] | None = None
 
 
 def rater_label(rater: str, extra: Iterable[tuple[str, str]]) -> str:
     """Return a rater with the values of the columns that distinguish its ratings, such as `m · condition article`."""
-    return " · ".join([rater, *(f"{column} {value}" for column, value in extra if value)])
+    return SEPARATOR.join([rater, *(f"{column} {value}" for column, value in extra if value)])
 
 
 def label_of(distribution: Distribution) -> str:
@@ -207,6 +213,7 @@ class PageFigure:
         numbers: (label, anchor) of the tables that contain its numbers.
         notes: what was left out.
         folded: whether the reader unfolds it; wide: whether its plots need half a printed page.
+        legend: (rater, colour) of the plots together.
     """
 
     name: str
@@ -217,6 +224,12 @@ class PageFigure:
     notes: Sequence[str] = ()
     folded: bool = False
     wide: bool = False
+    legend: Sequence[tuple[str, str]] = ()
+
+    @property
+    def widths(self) -> list[float]:
+        """The width of each plot in CSS pixels."""
+        return [float(found[1]) * 4 / 3 if (found := _WIDTH.search(svg)) else 0.0 for svg in self.plots]
 
 
 @dataclass(frozen=True)

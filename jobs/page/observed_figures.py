@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from jobs.metrics.confusion import Confusion
+from jobs.metrics.confusion import GOLD, Confusion
 from jobs.metrics.kinds import Topic
 from jobs.metrics.observations import Observations
 from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
@@ -15,13 +15,14 @@ from jobs.page.family_figures import question_title
 from jobs.page.metric_families import MetricBlock
 from jobs.page.model import PageFigure, Wording
 from jobs.page.rater_figures import tables_of
-from jobs.page.short_names import short_names, shortened
+from jobs.page.short_names import not_drawn, short_names, shortened
 from jobs.plots.counts import CountMatrix
-from jobs.plots.figures import plot
+from jobs.plots.figures import label_width, plot
 from jobs.plots.panels import Fit, Scatter
 
 Words = Mapping[tuple[str, str], Wording]
-MAX_SCATTERS = 12  # scatter plots in a figure
+MAX_SCATTERS = 48  # scatter plots in a figure
+AXIS_LABEL = 0.25  # inches of the label of a vertical axis
 TABLES = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # families with the numbers of the matrices
 
 
@@ -37,8 +38,8 @@ def observed_figures(
     for dims, confusion in drawn_matrices(observations.confusions, wording):
         of_reference[confusion.reference].append((dims, confusion))
     for reference, matrices in of_reference.items():
-        total = sum(confusion.reference == reference for _, confusion in observations.confusions)
-        yield _confusion_figure(reference, matrices, blocks, wording, places, total=total)
+        left = [pair for pair in observations.confusions if pair[1].reference == reference and pair not in matrices]
+        yield _confusion_figure(reference, matrices, blocks, wording, places, left=left)
     of_kind: dict[str, list[tuple[Mapping[str, str], PairedScores]]] = defaultdict(list)
     for dims, pairs in observations.pairs:
         of_kind[pairs.kind].append((dims, pairs))
@@ -53,17 +54,16 @@ def _confusion_figure(
     wording: Words,
     places: Container[str],
     *,
-    total: int,
+    left: Sequence[tuple[Mapping[str, str], Confusion]],
 ) -> PageFigure:
-    names = short_names(sorted({confusion.rater for _, confusion in matrices}))
+    names = short_names(sorted({confusion.rater for _, confusion in (*matrices, *left)}))
     panels = [
         (
-            f"{names[confusion.rater]}, {_question(dims, wording)} (n {confusion.n:,})",
+            f"{_question(dims, wording)}: {names[confusion.rater]} (n {confusion.n:,})",
             _matrix(dims, confusion, names, wording, places),
         )
         for dims, confusion in matrices
     ]
-    notes = [f"{len(matrices):,} of {total:,} matrices, models before people."] if total > len(matrices) else []
     title = f"Answers against {reference}"
     definition = (
         "People’s answer to an item is the level nearest to the mean of their scores, or the category that more than "
@@ -76,11 +76,17 @@ def _confusion_figure(
         f"colour is its share of the row. {definition}Outlined cells are equal answers. A cell links to its cards in "
         "the gallery, if there are any.",
         plots=[
-            plot(panel, title=f"{title}: {name}", description=f"Confusion matrix of {name}.", heading=name)
+            plot(
+                panel,
+                title=f"{title}: {name}",
+                description=f"Confusion matrix of {name}.",
+                heading=name,
+                labels=label_width(panel.rows) + AXIS_LABEL,
+            )
             for name, panel in panels
         ],
         numbers=tables_of(blocks, wording, TABLES[reference]),
-        notes=notes,
+        notes=not_drawn([f"{_question(dims, wording)}: {names[confusion.rater]}" for dims, confusion in left]),
     )
 
 
@@ -98,7 +104,7 @@ def _matrix(
         for place, answer in enumerate(confusion.answers)
         if _is_number(answer) or confusion.counts[place].any() or confusion.counts[:, place].any()
     ]
-    names_of = [shortened(labels.get(answer) or answer, 18) for answer in confusion.answers]
+    names_of = [shortened(labels.get(answer) or answer) for answer in confusion.answers]
     short = [confusion.answers[place] if _is_number(confusion.answers[place]) else names_of[place] for place in used]
     counts = confusion.counts[np.ix_(used, used)].tolist()
     rater = names[confusion.rater]
@@ -108,7 +114,8 @@ def _matrix(
         for column, answer in enumerate(used)
         if (name := cell_anchor(dims, confusion, right, answer)) in places
     }
-    return CountMatrix(counts, short, short, confusion.reference, rater, links)
+    of_reference = "gold" if confusion.reference == GOLD else f"answer of {confusion.reference}"
+    return CountMatrix(counts, short, short, of_reference, f"answer of {rater}", links)
 
 
 def _scatter_figure(
@@ -120,12 +127,12 @@ def _scatter_figure(
     y_label = {LENGTH: "score", WITH_PEOPLE: "mean of people"}[kind]
     panels = [
         (
-            f"{names[pairs.rater]}, {_question(dims, wording)} (n {pairs.n:,})",
-            Scatter(pairs.x.tolist(), pairs.y.tolist(), _fit(pairs), x_label, y_label),
+            f"{_question(dims, wording)}: {names[pairs.rater]} (n {pairs.n:,})",
+            Scatter(pairs.x.tolist(), pairs.y.tolist(), _fit(pairs), x_label, y_label, _bounds(dims, wording)),
         )
         for dims, pairs in plots[:MAX_SCATTERS]
     ]
-    notes = [f"{MAX_SCATTERS} of {len(plots):,} plots."] if len(plots) > MAX_SCATTERS else []
+    notes = not_drawn([f"{_question(dims, wording)}: {names[pairs.rater]}" for dims, pairs in plots[MAX_SCATTERS:]])
     if any(len(pairs.x) < pairs.n for _, pairs in plots[:MAX_SCATTERS]):
         notes.append("Not all points are drawn; the lines are fitted to all.")
     family = {LENGTH: Topic.BIASES, WITH_PEOPLE: Topic.WITH_PEOPLE}[kind]
@@ -146,6 +153,15 @@ def _scatter_figure(
         numbers=tables_of(blocks, wording, family),
         notes=notes,
     )
+
+
+def _bounds(dims: Mapping[str, str], wording: Words) -> tuple[float, float] | None:
+    """Return the ends of an axis of scores, with room for points at the ends of the scale; None if it is unknown."""
+    words = wording.get((dims.get("rubric", ""), dims.get("question", "")))
+    if words is None or words.scale is None:
+        return None
+    room = 0.06 * (words.scale[1] - words.scale[0])
+    return words.scale[0] - room, words.scale[1] + room
 
 
 def _fit(pairs: PairedScores) -> Fit | None:

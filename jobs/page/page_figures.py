@@ -7,13 +7,14 @@ from types import MappingProxyType
 from jobs.metrics.kinds import Topic
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
+from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.anchors import anchor
-from jobs.page.family_figures import family_figures
+from jobs.page.family_figures import RATERS, family_figures
 from jobs.page.metric_families import FAMILIES, blocks, each_once, is_shown_by_distributions
 from jobs.page.model import FunnelStep, PageFigure, Wording
 from jobs.page.observed_figures import observed_figures
 from jobs.page.rater_figures import EACH_TWO, rater_figures
-from jobs.page.short_names import shortened
+from jobs.page.short_names import rater_hues, shortened
 from jobs.plots.counts import Steps
 from jobs.plots.figures import plot
 
@@ -46,13 +47,17 @@ def page_figures(
         sorted(observations.pairs, key=lambda pair: order(pair[0])),
     )
     one_rater = len(letters) == 1
+    others = sorted(
+        {value for m in metrics for dim in RATERS if (value := m.dims.get(dim)) not in (None, PEOPLE, MODELS)}
+    )
+    hues = rater_hues([*letters, *others])
     metric_blocks = blocks(metrics, list(wording), one_rater=one_rater)
     metrics = [metric for metric in each_once(metrics) if not (one_rater and is_shown_by_distributions(metric))]
     figures, left, size = [], 0, 0
     for figure in chain(
-        rater_figures(metrics, metric_blocks, wording, places, letters),
+        rater_figures(metrics, metric_blocks, wording, places, letters, hues=hues),
         observed_figures(observations, metric_blocks, wording, places),
-        family_figures(metrics, metric_blocks, wording, places),
+        family_figures(metrics, metric_blocks, wording, places, hues),
     ):
         bytes_of = sum(map(len, figure.plots))
         if size + bytes_of > MAX_BYTES:

@@ -1,9 +1,9 @@
 """Plots of all raters together: pairwise agreement, and their mean scores by question."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
-from actors.quantities import quantity
 from jobs.metrics.kinds import Topic
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
@@ -13,17 +13,17 @@ from jobs.page.card_links import pair_anchor
 from jobs.page.family_figures import question_title
 from jobs.page.metric_families import MetricBlock
 from jobs.page.model import PageFigure, Wording
-from jobs.page.short_names import short_names, shortened
+from jobs.page.short_names import not_drawn, rater_colour, short_names, shortened
 from jobs.plots.figures import plot
 from jobs.plots.panels import HeatMap
 
 Words = Mapping[tuple[str, str], Wording]
 Question = tuple[str, ...]
 EACH_TWO = "Pairwise agreement of raters"
-MAX_RATERS = 14  # raters in a heat map, as in `agreement.kappas_across`
-MAX_MAPS = 8  # heat maps of single questions
-MAX_QUESTIONS = 16  # columns of the map of scores
-MAX_SCORED = 30  # rows of the map of scores
+MAX_RATERS = 42  # raters in a heat map: at most 14 of each of people, models and both have kappas
+MAX_MAPS = 11  # heat maps of single questions
+MAX_QUESTIONS = 24  # columns of the map of scores
+MAX_SCORED = 202  # rows of the map of scores: people, models, and all that are reported one by one (`MAX_LINES`)
 
 
 def rater_figures(
@@ -32,15 +32,18 @@ def rater_figures(
     wording: Words,
     places: Container[str] = (),
     letters: Mapping[str, str] = MappingProxyType({}),
+    *,
+    hues: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[PageFigure]:
     """Yield the heat maps of agreement and of mean scores that the metrics allow.
 
     Args:
         places: anchors of the pairs of raters who differ on a card.
         letters: rater -> its letter on the page; if a rater of a map has none, all its raters are numbered.
+        hues: rater -> the hue of its colour on the page.
     """
-    yield from agreement_map(metrics, blocks, wording, places, letters)
-    yield from score_map(metrics, blocks, wording)
+    yield from agreement_map(metrics, blocks, wording, places, letters, hues=hues)
+    yield from score_map(metrics, blocks, wording, hues)
 
 
 def agreement_map(
@@ -49,6 +52,8 @@ def agreement_map(
     wording: Words,
     places: Container[str] = (),
     letters: Mapping[str, str] = MappingProxyType({}),
+    *,
+    hues: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[PageFigure]:
     """Yield heat maps of the kappas of all pairs of raters: their mean over all questions, and each question's."""
     kappas: dict[Question, dict[frozenset[str], float]] = {}
@@ -73,30 +78,39 @@ def agreement_map(
         mean = {pair: sum(pair_kappas) / len(pair_kappas) for pair, pair_kappas in values.items()}
         maps.insert(0, (f"Mean of {len(maps)} questions", mean))
     if len(maps) > MAX_MAPS + 1:
-        notes.append(f"Maps of {quantity(len(maps) - MAX_MAPS - 1, 'other question')} are not drawn.")
+        notes += not_drawn([title for title, _ in maps[MAX_MAPS + 1 :]])
     if len(raters) > MAX_RATERS:
-        notes.append(f"{MAX_RATERS} of {len(raters):,} raters.")
+        notes += not_drawn([names[rater] for rater in raters[MAX_RATERS:]])
     yield PageFigure(
         name=anchor("figure", EACH_TWO),
         title=EACH_TWO,
         about="Cohen’s κ of every pair of raters, people and models together: quadratic weights on scales, unweighted "
-        "for categories. 1 is perfect agreement, 0 agreement by chance; a dash means no common items, or "
-        "undefined. A cell links to the cards on which the two differ, if there are any.",
+        "for categories. 1 is perfect agreement, 0 agreement by chance, and colours diverge from it; a dash "
+        "means no common items, or undefined. A cell links to the cards on which the two differ, if there are any.",
         plots=[
             plot(
-                _kappa_map(pairs, shown, names, marks, places),
+                replace(
+                    _kappa_map(pairs, in_map, names, marks, places),
+                    row_colours=[rater_colour(rater, hues) for rater in in_map],
+                ),
                 title=f"{EACH_TWO}: {title}",
                 description=f"Heat map of Cohen's kappa of every pair of {', '.join(names[r] for r in shown)}.",
                 heading=title,
             )
             for title, pairs in maps[: MAX_MAPS + 1]
+            for in_map in [[rater for rater in shown if any(rater in pair for pair in pairs)]]
         ],
         numbers=tables_of(blocks, wording, Topic.TWO_RATERS),
         notes=notes,
     )
 
 
-def score_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
+def score_map(
+    metrics: Sequence[Metric],
+    blocks: Sequence[MetricBlock],
+    wording: Words,
+    hues: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[PageFigure]:
     """Yield a heat map of the mean scores of models and groups by question, if there are at least two of each."""
     scores: dict[str, dict[Question, float]] = {}
     for metric in metrics:
@@ -115,23 +129,31 @@ def score_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording:
         return
     shown, columns, names = rows[:MAX_SCORED], questions[:MAX_QUESTIONS], short_names(rows)
     values = [[scores[row].get(key) for key in columns] for row in shown]
-    defined = [value for line in values for value in line if value is not None]
+    ends = [
+        (wording[key[:2]].scale if key[:2] in wording else None) or _range(line[place] for line in values)
+        for place, key in enumerate(columns)
+    ]
     notes = []
     if len(rows) > len(shown) or len(questions) > len(columns):
-        notes.append(f"{len(shown)} of {len(rows):,} raters and {len(columns)} of {len(questions):,} questions.")
+        left = [
+            *(names[row] for row in rows[MAX_SCORED:]),
+            *(_title(key, wording) for key in questions[MAX_QUESTIONS:]),
+        ]
+        notes = not_drawn(left)
     yield PageFigure(
         name=anchor("figure", "mean scores by question"),
         title="Mean scores by question",
-        about="Mean over items of the mean score of each rater or group; colours go from the lowest to the highest.",
+        about="Mean over items of the mean score of each rater or group; colours go from the lowest to the highest "
+        "score of each question’s scale, or of its means if the scale is unknown.",
         plots=[
             plot(
                 HeatMap(
                     values,
                     [names[row] for row in shown],
                     [_title(key, wording) for key in columns],
-                    low=min(defined),
-                    high=max(defined),
                     percent=False,
+                    ends=ends,
+                    row_colours=[rater_colour(row, hues) for row in shown],
                 ),
                 title="Mean scores by question",
                 description=f"Heat map of mean scores: {len(shown)} raters and groups by {len(columns)} questions.",
@@ -140,6 +162,11 @@ def score_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording:
         numbers=tables_of(blocks, wording, Topic.SCORES),
         notes=notes,
     )
+
+
+def _range(values: Iterable[float | None]) -> tuple[float, float]:
+    defined = [value for value in values if value is not None]
+    return min(defined), max(defined)
 
 
 def tables_of(blocks: Sequence[MetricBlock], wording: Words, topic: Topic) -> list[tuple[str, str]]:
@@ -170,17 +197,16 @@ def _kappa_map(
     marks: Mapping[str, str],
     places: Container[str],
 ) -> HeatMap:
-    """Return the map of the raters that are in a pair; `marks` has each rater's letter or number."""
-    paired = [rater for rater in raters if any(rater in pair for pair in pairs)]
-    values = [[None if a == b else pairs.get(frozenset((a, b))) for b in paired] for a in paired]
+    """Return the map of the raters; `marks` has each rater's letter or number."""
+    values = [[None if a == b else pairs.get(frozenset((a, b))) for b in raters] for a in raters]
     links = {
         (row, column): (name, f"Cards on which {names[a]} and {names[b]} differ")
-        for row, a in enumerate(paired)
-        for column, b in enumerate(paired)
+        for row, a in enumerate(raters)
+        for column, b in enumerate(raters)
         if a != b and (name := pair_anchor(a, b)) in places
     }
-    rows, columns = [f"{names[r]}  {marks[r]}" for r in paired], [marks[r] for r in paired]
-    return HeatMap(values, rows, columns, percent=False, links=links)
+    rows, columns = [f"{names[r]}  {marks[r]}" for r in raters], [marks[r] for r in raters]
+    return HeatMap(values, rows, columns, low=-1.0, percent=False, links=links)
 
 
 def _title(key: Question, wording: Words) -> str:

@@ -6,12 +6,12 @@ from jobs.metrics.distributions import Distribution
 from jobs.page.anchors import anchor
 from jobs.page.card_orders import answer_anchor
 from jobs.page.model import PageFigure, Wording, rater_label
-from jobs.page.short_names import short_names
+from jobs.page.short_names import not_drawn, short_names
 from jobs.plots.figures import plot
 from jobs.plots.tiles import TileMap, place_of
 
 LEAST = 3  # answers of a rater that have a tile; fewer make no map
-MAX_MAPS = 4  # most raters of a question, each with a map
+MAX_MAPS = 24  # most raters of a question, each with a map
 
 
 def region_figures(
@@ -48,7 +48,7 @@ def region_figures(
         }
         absent = [labels[code] for code in codes if code not in on_map]
         notes = [f"Not on the map: {', '.join(absent)}."] if absent else []
-        notes += [f"{MAX_MAPS} of {len(names):,} raters."] if len(names) > MAX_MAPS else []
+        notes += not_drawn([short[name] for name in names[MAX_MAPS:]])
         yield PageFigure(
             name=anchor("figure", *key, f"map {words.title}"),
             title=f"Map of “{words.title}”",

@@ -25,6 +25,7 @@ from jobs.page.number_links import number_links
 from jobs.page.page_figures import figure_of
 from jobs.page.region_figures import question_place
 from jobs.page.short_names import rater_hues, short_names
+from jobs.plots.svg import ACCENT, INK, SOFT
 
 MAX_COLUMNS = 12  # most answers of a scale, each with a column
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
@@ -132,6 +133,7 @@ def render(page: Page) -> str:
         letters=letters,
         hues=rater_hues(letters),
         rater_names=short_names(letters),
+        theme={INK: "var(--ink)", SOFT: "var(--soft)", ACCENT: "var(--accent)"},
         single=single,
         is_count=lambda metric: kind_of(metric).unit == Quantity.COUNT,
         sections=_sections(page, rubrics, metric_blocks),

@@ -3,7 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from jobs.metrics.question import MODELS, PEOPLE
+from jobs.plots.colours import of_hue
+from jobs.plots.svg import ACCENT, INK, SOFT
+
+SEPARATOR = " · "  # between the name of a rater and what distinguishes its ratings
 HUE_STEP = 137.5  # degrees: the colours of successive raters are far from one another
+MAX_NAMED = 60  # plots that a note names
 LONGEST = 28  # characters of a label in a plot
 
 
@@ -29,9 +35,25 @@ def _letter(position: int) -> str:
     return (_letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
-def rater_hues(letters: Iterable[str]) -> dict[str, str]:
-    """Return the hue of each rater's colour on the page, in degrees."""
-    return {rater: f"{position * HUE_STEP % 360:.0f}" for position, rater in enumerate(letters)}
+def rater_hues(raters: Iterable[str]) -> dict[str, str]:
+    """Return the hue of each rater's colour on the page, in degrees, by its label and by its name.
+
+    A rater has the same colour under each of its labels, such as `m · condition article`.
+    """
+    hues: dict[str, str] = {}
+    positions: dict[str, int] = {}
+    for label in raters:
+        name = label.partition(SEPARATOR)[0]
+        hue = f"{positions.setdefault(name, len(positions)) * HUE_STEP % 360:.0f}"
+        hues |= {label: hue, name: hue}
+    return hues
+
+
+def rater_colour(rater: str, hues: Mapping[str, str]) -> str:
+    """Return the colour of a rater in plots (#rrggbb): of people or models together that of text, else its hue's."""
+    if rater in (PEOPLE, MODELS):
+        return INK if rater == PEOPLE else SOFT
+    return of_hue(float(hues[rater])) if rater in hues else ACCENT
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
@@ -46,3 +68,9 @@ def unique(texts: Sequence[str]) -> dict[str, str]:
         short = shortened(text)
         names[text] = short if short not in names.values() else f"{shortened(text, LONGEST - 4)} {number}"
     return names
+
+
+def not_drawn(titles: Sequence[str]) -> list[str]:
+    """Return a note that names the plots that a figure leaves out, or nothing."""
+    more = f"; and {len(titles) - MAX_NAMED:,} more" if len(titles) > MAX_NAMED else ""
+    return [f"Not drawn: {'; '.join(titles[:MAX_NAMED])}{more}."] if titles else []

@@ -36,7 +36,7 @@ class ReportSettings:
     metrics: MetricSettings = field(default_factory=MetricSettings)
     # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
     paper: PaperSettings = field(default_factory=PaperSettings)
-    title: str = "Report"  # title of the page
+    title: str = ""  # title of the page; empty: the names of the rubrics
     gallery: int = 48  # number of pictures and items on the page
     gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number
 

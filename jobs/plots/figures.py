@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
+from jobs.plots.panels import CHARACTER
 from jobs.plots.svg import WIDTH, as_svg, drawing
 
 if TYPE_CHECKING:
@@ -13,27 +16,43 @@ if TYPE_CHECKING:
 
     from jobs.plots.panels import Panel
 
+RIGHT = 0.2  # inches at the right of axes for half a tick label
+TICK = 0.14  # inches between the label of a row and its axes
 PAD = 0.12  # inches around the axes and between panels
 
 
-def plot(panel: Panel, *, title: str, description: str, heading: str = "") -> str:
+def plot(panel: Panel, *, title: str, description: str, heading: str = "", labels: float = 0.0) -> str:
     """Return one plot as inline SVG.
 
     Args:
         title, description: for screen readers; the page gives the visible title.
         heading: visible above the plot.
+        labels: inches for the labels of rows, so that plots below each other are aligned; 0: as many as they need.
     """
-    return small_multiples([(heading, panel)], title=title, description=description, columns=1)
+    return small_multiples([(heading, panel)], title=title, description=description, columns=1, labels=labels)
+
+
+def label_width(labels: Iterable[str]) -> float:
+    """Return the inches that the longest label of a row may need with its tick; a wide character takes two."""
+    wide = (sum(1 + (east_asian_width(character) in "WF") for character in label) for label in labels)
+    return CHARACTER * max(wide, default=0) + TICK
 
 
 def small_multiples(
-    panels: Sequence[tuple[str, Panel]], *, title: str, description: str, columns: int = 2, shared_rows: bool = False
+    panels: Sequence[tuple[str, Panel]],
+    *,
+    title: str,
+    description: str,
+    columns: int = 2,
+    shared_rows: bool = False,
+    labels: float = 0.0,
 ) -> str:
     """Return several plots, each with its own title, in rows of `columns` as inline SVG.
 
     Args:
         panels: (title, plot) in reading order.
         shared_rows: whether all plots in a row have the same row labels, such as heat maps; only the first shows them.
+        labels: least inches for the labels of rows; titles then begin at their left and have several lines.
 
     Raises:
         ValueError: no panels.
@@ -54,16 +73,24 @@ def small_multiples(
                 axes.set_yticklabels([])
             if name:
                 # With a fixed y, matplotlib does not search for ticks above the axes, a fifth of its time.
-                axes.set_title(name, pad=20 if axes.get_legend() else 6, y=1.0)
+                text = axes.set_title(name, pad=20 if axes.get_legend() else 6, y=1.0)
+                if labels:
+                    width = panel.size()[0]
+                    text.set_x(-labels / width)
+                    text.set_text("\n".join(wrap(name, int((labels + width) / (1.15 * CHARACTER)))))
             boxes[number] = axes
-        _arrange(figure, lines, list(boxes.values()), columns)
+        _arrange(figure, lines, list(boxes.values()), columns, labels)
         return as_svg(figure, title=title, description=description)
 
 
-def _arrange(figure: Figure, lines: Sequence[Sequence[tuple[str, Panel]]], axes: Sequence[Axes], columns: int) -> None:
+def _arrange(
+    figure: Figure, lines: Sequence[Sequence[tuple[str, Panel]]], axes: Sequence[Axes], columns: int, labels: float
+) -> None:
     """Place the axes at their own sizes, with room for their labels, and fit the figure around them."""
     sizes = [panel.size() for line in lines for _, panel in line]
     margins = [_margins(figure, panel_axes, size) for panel_axes, size in zip(axes, sizes, strict=True)]
+    if labels:
+        margins = [(max(labels, left), max(RIGHT, right), below, above) for left, right, below, above in margins]
     widths = [
         max(margins[n][0] + sizes[n][0] + margins[n][1] for n in range(column, len(axes), columns))
         for column in range(columns)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from jobs.plots.colours import readable_on, shade
+from jobs.plots.colours import diverging, readable_on, shade
 from jobs.plots.svg import ACCENT, LINE, PRINTED, SERIES, SOFT, link_to
 
 if TYPE_CHECKING:  # matplotlib is imported where it is used: commands without plots must not wait for it
     from matplotlib.axes import Axes
     from matplotlib.patches import Rectangle
 
+CHARACTER = 0.075  # inches of a character of a label, on average
 SHORT = 3  # characters of a column label that need not be rotated
 
 
@@ -50,10 +51,13 @@ def label_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None
 class HeatMap:
     """A matrix of values, coloured from `low` to `high` and printed in the cells; an undefined cell has a dash.
 
+    If `low` is negative, the colours diverge from 0.
+
     Attributes:
         values: rows of values; None: undefined.
         rows, columns: labels.
-        low, high: values at the ends of the colours.
+        low, high: values at the ends of the colours; `ends`: those of each column, if they differ.
+        row_colours: a mark next to each row, such as the colour of its rater.
         percent: whether values are shares, printed as percentages.
         links: (row, column) -> the anchor and the name of the cell's link, for cells that have one.
     """
@@ -65,6 +69,8 @@ class HeatMap:
     high: float = 1.0
     percent: bool = True
     links: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    ends: Sequence[tuple[float, float]] = ()
+    row_colours: Sequence[str] = ()
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
@@ -76,8 +82,9 @@ class HeatMap:
         for row, line in enumerate(self.values):
             for column, value in enumerate(line):
                 defined = value is not None and math.isfinite(value)
-                share = (float(value or 0) - self.low) / (self.high - self.low) if self.high > self.low else 0.0
-                colour = shade(share) if defined else "none"
+                low, high = self.ends[column] if self.ends else (self.low, self.high)
+                share = (float(value or 0) - low) / (high - low) if high > low else 0.0
+                colour = (diverging if low < 0 else shade)(share) if defined else "none"
                 cell = _rectangle(column, row, colour)
                 if (row, column) in self.links:
                     cell.set_url(link_to(*self.links[row, column]))
@@ -86,11 +93,18 @@ class HeatMap:
                 on = readable_on(colour)
                 axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=on, in_layout=False)
         label_cells(axes, self.rows, self.columns)
+        if self.row_colours:
+            axes.tick_params(axis="y", pad=9)
+        for row, colour in enumerate(self.row_colours):
+            axes.add_patch(_rectangle(-0.58, row, colour, width=0.1, height=0.8, clip_on=False))
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval in one row of `Intervals`; `printed` is the number that a paper gives for this row."""
+    """A value in one row of `Intervals`; `printed` is the number that a paper gives for this row.
+
+    Without an interval, the point is hollow; without a value and a printed number, there is a dash.
+    """
 
     label: str
     value: float | None
@@ -102,7 +116,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Values with intervals, one row per label and one colour per series; hollow diamonds are a paper's numbers.
+    """Values with intervals, one row per label and one colour per series.
+
+    A point is hollow if its value has no interval; a dash is undefined, and hollow diamonds are a paper's numbers.
 
     Attributes:
         estimates: rows from top to bottom; the estimates of one label share a row.
@@ -112,7 +128,8 @@ class Intervals:
         percent: whether values are shares.
         width: length of the value axis in inches.
         links: label -> the anchor and the name of the row's link, for rows that have one.
-        colour_order: the series of this and other plots, so that a series has the same colour in all; empty: its own.
+        colours: series -> colour, in the order of lines within a row; others follow with the colours of `SERIES`.
+        legend: whether the plot explains its colours.
     """
 
     estimates: Sequence[Estimate]
@@ -122,7 +139,8 @@ class Intervals:
     percent: bool = False
     width: float = 4.2
     links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    colour_order: Sequence[str] = ()
+    colours: Mapping[str, str] = field(default_factory=dict)
+    legend: bool = True
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
@@ -134,29 +152,22 @@ class Intervals:
 
     @property
     def _series(self) -> list[str]:
-        return list(dict.fromkeys(estimate.series for estimate in self.estimates))
+        present = dict.fromkeys(estimate.series for estimate in self.estimates)
+        return [name for name in self.colours if name in present] + [
+            name for name in present if name not in self.colours
+        ]
 
     def draw(self, axes: Axes) -> None:
         """Draw points, intervals and the paper's numbers, with a legend if there are several series."""
         rows, series = self._rows, self._series
-        colours = {name: SERIES[n % len(SERIES)] for n, name in enumerate(dict.fromkeys([*self.colour_order, *series]))}
-        marker: dict[str, Any] = {"linestyle": "none", "clip_on": False}
+        free = iter(SERIES * (1 + len(series) // len(SERIES)))
+        colours = {name: self.colours.get(name) or next(free) for name in series}
+        shared = len(self.estimates) > len(rows)  # a row with several series has a line for each
         for number, name in enumerate(series):
-            # One artist for all rows, because each takes matplotlib a millisecond.
-            inside = [estimate for estimate in self.estimates if estimate.series == name]
-            y = {e.label: rows.index(e.label) + (number - (len(series) - 1) / 2) * 0.7 / len(series) for e in inside}
-            colour = colours[name]
-            lines = [(e.low, e.high, y[e.label]) for e in inside if e.low is not None and e.high is not None]
-            if lines:
-                low, high, at = zip(*lines, strict=True)
-                axes.hlines(at, low, high, color=colour, linewidth=1.4)
-            points = [(e.value, y[e.label]) for e in inside if e.value is not None]
-            if points:
-                axes.plot(*zip(*points, strict=True), marker="o", color=colour, markersize=4.5, **marker)
-            printed = [(e.printed, y[e.label]) for e in inside if e.printed is not None]
-            if printed:
-                hollow: dict[str, Any] = {"marker": "D", "color": PRINTED, "markerfacecolor": "none", "markersize": 5}
-                axes.plot(*zip(*printed, strict=True), **hollow, **marker)
+            aside = (number - (len(series) - 1) / 2) * 0.7 / len(series) if shared else 0.0
+            inside = [(estimate, rows.index(estimate.label) + aside) for estimate in self.estimates
+                      if estimate.series == name]  # fmt: skip
+            _draw_series(axes, inside, colours[name])
         if self.reference is not None:
             axes.axvline(self.reference, color=SOFT, linewidth=0.8, dashes=(3, 2))
         for tick in axes.set_yticks(range(len(rows)), rows):
@@ -169,13 +180,39 @@ class Intervals:
         axes.grid(axis="x")
         axes.set_axisbelow(True)
         _format(axes, self.percent)
+        _set_ticks(axes, self.width)
         handles = [
-            axes.plot([], [], "o", color=colours[name], label=name)[0] for name in series if name and len(series) > 1
+            axes.plot([], [], "o", color=colours[name], label=name)[0]
+            for name in series
+            if name and len(series) > 1 and self.legend
         ]
         if any(estimate.printed is not None for estimate in self.estimates):
             handles += axes.plot([], [], "D", color=PRINTED, markerfacecolor="none", label="printed in the paper")
         if handles:
             axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, fontsize=8)
+
+
+def _draw_series(axes: Axes, estimates: Sequence[tuple[Estimate, float]], colour: str) -> None:
+    """Draw estimates at their heights in one colour: one artist of a kind, because each takes matplotlib a
+    millisecond."""
+    marker: dict[str, Any] = {"linestyle": "none", "clip_on": False}
+    lines = [(e.low, e.high, y) for e, y in estimates if e.low is not None and e.high is not None]
+    if lines:
+        low, high, at = zip(*lines, strict=True)
+        axes.hlines(at, low, high, color=colour, linewidth=1.4)
+    full: dict[str, Any] = {"marker": "o", "color": colour, "markersize": 4.5}
+    hollow = full | {"markerfacecolor": "none", "markeredgewidth": 1.2}
+    diamond: dict[str, Any] = {"marker": "D", "color": PRINTED, "markerfacecolor": "none", "markersize": 5}
+    for points, style in (
+        ([(e.value, y) for e, y in estimates if e.value is not None and e.low is not None], full),
+        ([(e.value, y) for e, y in estimates if e.value is not None and e.low is None], hollow),
+        ([(e.printed, y) for e, y in estimates if e.printed is not None], diamond),
+    ):
+        if points:
+            axes.plot(*zip(*points, strict=True), **style, **marker)
+    for estimate, y in estimates:
+        if estimate.value is None and estimate.printed is None:
+            axes.annotate("–", (0.02, y), xycoords=axes.get_yaxis_transform(), va="center", fontsize=8, color=colour)
 
 
 @dataclass(frozen=True)
@@ -308,11 +345,12 @@ class StackedBars:
             )  # fmt: skip
 
 
-def _rectangle(x: float, y: float, colour: str, *, width: float = 1.0, height: float = 1.0) -> Rectangle:
+def _rectangle(x: float, y: float, colour: str, *, width: float = 1.0, height: float = 1.0, **style: Any) -> Rectangle:
     """Return a rectangle around its centre."""
     from matplotlib.patches import Rectangle
 
-    return Rectangle((x - width / 2, y - height / 2), width, height, facecolor=colour, edgecolor=LINE, linewidth=0.4)
+    corner = (x - width / 2, y - height / 2)
+    return Rectangle(corner, width, height, facecolor=colour, edgecolor=LINE, linewidth=0.4, **style)
 
 
 def _number(value: float, percent: bool) -> str:
@@ -324,3 +362,17 @@ def _format(axes: Axes, percent: bool) -> None:
 
     if percent:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}".replace("-", "−")))
+
+
+def _set_ticks(axes: Axes, width: float) -> None:
+    """Set at most five ticks of the value axis, as many as fit a `width` in inches with their labels."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = axes.get_xlim()
+    for intervals in (4, 3, 2, 1):
+        ticks = [tick for tick in MaxNLocator(intervals, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+                 if low - 1e-9 <= tick <= high + 1e-9]  # fmt: skip
+        axes.set_xticks(ticks)
+        longest = max(map(len, axes.xaxis.get_major_formatter().format_ticks(ticks)), default=0)
+        if (longest + 1) * CHARACTER * (len(ticks) - 1) * (high - low) <= width * (ticks[-1] - ticks[0]):
+            return

@@ -6,6 +6,7 @@ The regions are the sub-regions of the UN geoscheme (M49), as in Century; small 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from textwrap import wrap
@@ -28,6 +29,7 @@ PLACES = {  # region -> column and row
     "micronesia": (8, 2), "melanesia": (8, 3), "polynesia": (9, 3), "australia and new zealand": (8, 4),
 }  # fmt: skip
 _COLUMNS, _ROWS = 10, 5
+_NO_REGION = frozenset({"unsure", "none", "other", "unknown"})
 _CHARACTERS = 11  # characters per line of a tile
 
 
@@ -37,9 +39,19 @@ def place_of(region: str) -> tuple[int, int] | None:
 
 
 def by_region(names: Iterable[str]) -> list[str]:
-    """Return names of regions by continent, from the Americas to Oceania, then the other names in their order."""
-    order = list(PLACES.values())
-    return sorted(names, key=lambda name: order.index(place) if (place := place_of(name)) else len(order))
+    """Return names of regions by continent, from the Americas to Oceania, if all are known, else in alphabetical order.
+
+    Numbers within names are ordered by value; `unsure` and the like come last.
+    """
+    listed = sorted(names, key=lambda name: (name.lower() in _NO_REGION, *_natural(name)))
+    places, order = [place_of(name) for name in listed], list(PLACES.values())
+    if any(place is None and name.lower() not in _NO_REGION for name, place in zip(listed, places, strict=True)):
+        return listed
+    return sorted(listed, key=lambda name: order.index(place) if (place := place_of(name)) else len(order))
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part), "") if part.isdecimal() else (-1, part.casefold()) for part in re.split(r"(\d+)", name))
 
 
 @dataclass(frozen=True)

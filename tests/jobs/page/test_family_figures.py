@@ -1,15 +1,20 @@
 """Figures of families of metrics: what is drawn, in which plot, and what only the tables have."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from jobs.metrics.kinds import KIND_OF
 from jobs.metrics.metric import Metric
 from jobs.page.card_links import cards_of
-from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, _joined, family_figures
+from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, MAX_SERIES, family_figures
 from jobs.page.metric_families import blocks
 from jobs.page.model import PageFigure, Wording
-from jobs.plots.panels import Estimate, Intervals
+from jobs.plots.colours import of_hue
+from jobs.plots.panels import Intervals
+from jobs.plots.svg import INK
 
 
 def metric(name: str, value: float = 0.5, **dims: str) -> Metric:
@@ -52,34 +57,76 @@ def test_rows_of_several_questions_keep_their_question() -> None:
     assert any(text.startswith("sub-region of the world: α") for text in texts(figure)[0])
 
 
-def test_a_family_whose_values_are_all_zero_is_not_drawn() -> None:
-    assert figures([metric("group_mean_score", 0.0, group="a"), metric("group_mean_score", 0.0, group="b")]) == []
+def test_statuses_that_are_all_zero_are_not_drawn() -> None:
+    assert figures([metric("status_share", 0.0, group="a", status=status) for status in ("error", "refused")]) == []
+    (figure,) = figures([metric("group_mean_score", 0.0, group=group) for group in "ab"])  # what raters say is drawn
+    assert {"a", "b"} <= set(texts(figure)[0])
 
 
-def test_rows_and_plots_past_the_limits_are_counted() -> None:
+def test_all_rows_are_drawn_and_plots_past_the_limit_are_named() -> None:
     many = [metric("group_mean_score", group=f"m{number:02}") for number in range(MAX_ROWS + 2)]
     (figure,) = figures(many)
-    assert figure.notes == ("2 values are only in the tables: a plot has at most 24 rows and 3 colours.",)
-    (figure,) = figures(many[1:])
-    assert figure.notes == ("1 value is only in the tables: a plot has at most 24 rows and 3 colours.",)
+    drawn = [{text for text in plot if re.fullmatch(r"m\d\d", text)} for plot in texts(figure)]
+    assert [len(rows) for rows in drawn] == [MAX_ROWS, 2]
+    assert [next(text for text in plot if "mean" in text) for plot in texts(figure)] == [
+        "mean, q (1 of 2)", "mean, q (2 of 2)"
+    ]  # fmt: skip
+    assert figure.notes == []
     questions = [metric("group_mean_score", group=f"m{rater}", question=f"q{number}")
-                 for number in range(MAX_PLOTS + 1) for rater in range(4)]  # fmt: skip
+                 for number in range(MAX_PLOTS + 1) for rater in range(MAX_SERIES + 1)]  # fmt: skip
     (figure,) = figures(questions)
-    assert (len(figure.plots), figure.notes) == (6, ("6 of 7 plots; the others are in the tables.",))
+    assert (len(figure.plots), figure.notes) == (MAX_PLOTS, [f"Not drawn: mean, q{MAX_PLOTS}."])
     (figure,) = figures([one for one in questions if one.dims["group"] != "m3"])
-    assert (len(figure.plots), figure.notes) == (1, ())  # three raters are colours, and the questions are rows
+    assert (len(figure.plots), figure.notes) == (1, [])  # eight raters are colours, and the questions are rows
+    assert [name for name, _ in figure.legend] == [f"m{rater}" for rater in (0, 1, 2, 4, 5, 6, 7, 8)]
+
+
+@pytest.mark.parametrize("raters", [1, 3, 8, 9, 20])
+def test_no_rater_is_left_out_of_a_plot_by_subgroup(
+    panels: list[tuple[Intervals, dict[str, str]]], raters: int
+) -> None:
+    names = ["people", "models", *(f"local:a-model-with-a-long-name@{number}" for number in range(raters))]
+    metrics = [
+        metric("group_mean_score", attribute="region", part=part, group=group) for group in names for part in ("x", "y")
+    ]
+    (figure,) = figures(metrics)
+    series = [list(dict.fromkeys(e.series for e in panel.estimates)) for panel, _ in panels]
+    assert max(map(len, series)) <= MAX_SERIES
+    assert [name for of_panel in series for name in of_panel] == [name for name, _ in figure.legend]
+    assert len(set(dict(figure.legend))) == len(names)
+    assert all(len(panel.estimates) == 2 * len(of_panel) for (panel, _), of_panel in zip(panels, series, strict=True))
+    assert figure.notes == []
+
+
+def test_a_value_without_an_interval_is_drawn_and_an_undefined_one_is_marked(
+    panels: list[tuple[Intervals, dict[str, str]]],
+) -> None:
+    constant = replace(metric("f1", 1.0, group="perfect", average="micro", positive="4"), low=None, high=None,
+                       interval_method=None, reason="the same in all resamples")  # fmt: skip
+    nothing = replace(constant, dims={**constant.dims, "group": "none"}, value=None, status="skipped")
+    others = [
+        metric("f1", 0.5, group="people", average=average, positive="4") for average in ("micro", "macro", "samples")
+    ]
+    figures([*others, constant, nothing])
+    ((panel, _),) = panels
+    assert [(e.label, e.series, e.value, e.low) for e in panel.estimates] == [
+        ("micro", "people", 0.5, 0.4), ("micro", "perfect", 1.0, None), ("micro", "none", None, None),
+        ("macro", "people", 0.5, 0.4), ("samples", "people", 0.5, 0.4),
+    ]  # fmt: skip
+    alone = [replace(constant, dims={**constant.dims, "group": group}) for group in ("a", "b")]
+    assert [figure.title for figure in figures(alone)] == ["Against gold"]  # two judges that are both right everywhere
 
 
 def test_each_question_has_a_plot_by_subgroup_before_any_has_two() -> None:
     metrics = [
         metric("group_mean_score", question=f"q{number}", attribute=f"a{attribute}", part=part, group="people")
         for number in range(3)
-        for attribute in range(MAX_PLOTS)
+        for attribute in range(MAX_PLOTS // 2)
         for part in ("x", "y")
     ]
     (figure,) = figures(metrics)
     titles = [title for plot in texts(figure) for title in plot if title.rpartition(", ")[2] in ("q0", "q1", "q2")]
-    assert [title.rpartition(", ")[2] for title in titles] == ["q0", "q1", "q2"] * 2
+    assert [title.rpartition(", ")[2] for title in titles] == ["q0", "q1", "q2"] * 4
 
 
 def test_a_rater_has_one_colour_in_all_plots_of_a_figure() -> None:
@@ -90,56 +137,41 @@ def test_a_rater_has_one_colour_in_all_plots_of_a_figure() -> None:
         for part in ("x", "y")
         for group in names
     ]
-    (figure,) = figures(metrics)
-    of_intervals = re.compile(r"stroke: var\(--plot-(\w+), [^)]*\); stroke-width: 1.4")
+    figure, *_ = family_figures(metrics, [], {}, (), {"m1": "30", "m2": "200"})
+    of_intervals = re.compile(r"stroke: (#\w+|var\(--plot-\w+)[^;]*; stroke-width: 1.4")
+    first, second = of_hue(30), of_hue(200)
     assert [list(dict.fromkeys(of_intervals.findall(svg))) for svg in figure.plots] == [
-        ["accent", "second"],
-        ["second", "printed"],
+        [first, second],
+        [second, "var(--plot-ink"],
     ]
+    assert figure.legend == [("m1", first), ("m2", second), ("mean of people", INK)]
 
 
-def test_plots_whose_values_are_all_zero_are_left_out(panels: list[tuple[Intervals, dict[str, str]]]) -> None:
-    metrics = [
-        metric("group_mean_score", value, question=question, group=f"m{number}")
-        for question, values in (("zero", (0, 0, 0, 0)), ("some", (0, 0, 0.5, 0)))
-        for number, value in enumerate(values)
-    ]
-    (figure,) = figures(metrics)
-    ((panel, words),) = panels
-    assert (len(figure.plots), figure.notes) == (1, ())
-    assert words == {
-        "title": "Scores: mean, some",
-        "description": "Values with 95% intervals: mean, some.",
-        "heading": "mean, some",
-    }
-    assert [(e.label, e.value, e.low, e.high, e.series) for e in panel.estimates][2] == ("m2", 0.5, 0.4, 0.6, "")
-    assert (panel.reference, panel.bounds, panel.percent) == (0, None, False)
-
-
-def test_the_axis_of_shares_begins_at_0_and_ends_after_the_widest_interval(
+def test_axes_are_those_of_the_scale_and_the_same_in_all_plots_of_a_figure(
     panels: list[tuple[Intervals, dict[str, str]]],
 ) -> None:
-    for value in (0.52, 0.15, 0.1, 0.05, 0.95):
-        figures([metric("percent_agreement", value, group=group) for group in ("people", "models")])
-    ends = [panel.bounds for panel, _ in panels]
-    assert ends == [(0, 0.7), (0, pytest.approx(0.3)), (0, 0.2), None, None]
-    assert [panel.percent for panel, _ in panels] == [True] * 5
-    assert [panel.reference for panel, _ in panels] == [None, None, None, 0, None]
-    assert {panel.width for panel, _ in panels} == {2.6}  # two plots fit next to each other
+    def drawn(name: str, values: Sequence[float], scale: tuple[float, float] | None = None) -> set[tuple[float, ...]]:
+        panels.clear()
+        metrics = [metric(name, value, question=f"q{number}", group=f"m{rater}", threshold="4", rule="mean")
+                   for number, value in enumerate(values) for rater in range(MAX_SERIES + 1)]  # fmt: skip
+        wording = {("r", f"q{number}"): Wording(f"q{number}", scale=scale) for number in range(len(values))}
+        list(family_figures(metrics, [], wording))
+        assert len(panels) == len(values)
+        assert {panel.percent for panel, _ in panels} == {KIND_OF[name].unit.percent}
+        return {
+            (*(panel.bounds or ()), *(() if panel.reference is None else (panel.reference,))) for panel, _ in panels
+        }
+
+    assert drawn("share_at_least", [0.15, 0.52, 0.9]) == {(0, 1)}
+    assert drawn("group_mean_score", [2.0, 2.5], (1, 5)) == {(1, 5)}
+    assert drawn("group_mean_score", [2.0, 2.5]) == {(1.9, 2.6)}
+    assert drawn("pairwise_pearson", [0.985, 0.99]) == {(0, 0.99 + 0.1)}
+    assert drawn("alpha", [0.5, -0.05]) == {(-0.2, 1.0, 0.0)}
+    ((low, high, middle),) = drawn("score_change", [-0.5, 0.3])
+    assert (low < -0.6, high > 0.4, middle) == (True, True, 0)
 
 
-def test_single_values_past_the_limit_are_counted() -> None:
-    def joined(count: int) -> tuple[str, int, int]:
-        single = [(f"m{n}, q", Intervals([Estimate("all", 0.5, 0.4, 0.6)]), 0) for n in range(count)]
-        ((heading, panel, left),) = _joined(single)
-        return heading, len(panel.estimates), left
-
-    assert [joined(count) for count in (2, MAX_ROWS, MAX_ROWS + 2)] == [
-        ("q", 2, 0), ("q", MAX_ROWS, 0), ("q", MAX_ROWS, 2)
-    ]  # fmt: skip
-
-
-def test_subgroups_have_three_colours_of_raters_and_link_to_their_cards(
+def test_subgroups_link_to_their_cards(
     panels: list[tuple[Intervals, dict[str, str]]],
 ) -> None:
     metrics = [
@@ -153,11 +185,9 @@ def test_subgroups_have_three_colours_of_raters_and_link_to_their_cards(
     (figure,) = family_figures(metrics, blocks(metrics), wording, [place])
     ((panel, words),) = panels
     assert [(e.label, e.series) for e in panel.estimates] == [
-        (part, name) for part in ("Caribbean", "Polynesia") for name in ("people", "m1", "m2")
+        (part, name) for part in ("Caribbean", "Polynesia") for name in ("mean of people", "m1", "m2", "m3")
     ]
-    assert figure.notes == ("2 values are only in the tables: a plot has at most 24 rows and 3 colours.",)
     assert panel.links == {"Polynesia": (place, "Cards: Polynesia")}
-    assert panel.colour_order == ("people", "m1", "m2")
     assert words["heading"] == "mean by region, How much?"
     assert not figure.folded
     assert [label for label, _ in figure.numbers] == ["How much?"]

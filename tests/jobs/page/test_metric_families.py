@@ -80,6 +80,17 @@ def test_a_metric_is_in_one_family_by_what_it_is_about():
     check_cases(check, cases)
 
 
+def test_a_detail_of_a_column_s_metric_is_not_repeated_in_its_rows():
+    dims = {"question": "q", "group": "m", "attribute": "region", "part": "East", "threshold": "4", "rule": "mean"}
+    metrics = [Metric(name=name, definition="d", value=0.5, n=9, reason="r", dims=dims)
+               for name in ("group_mean_score", "share_at_least")]  # fmt: skip
+    ((table,),) = (block.tables for block in blocks([replace(metrics[0], dims={k: dims[k] for k in list(dims)[:4]}),
+                                                     metrics[1]]))  # fmt: skip
+    assert (table.columns, [row for row, _ in table.rows]) == (
+        ("mean, m", "share with mean ≥ 4, m"), ["region: East"]
+    )  # fmt: skip
+
+
 def test_a_block_without_a_question_is_of_spans_only_if_all_its_tables_are():
     f1, terms = (Metric(name=name, definition="d", value=1, n=9, reason="r") for name in ("span_f1", "entities"))
     assert [[block.title for block in blocks(some)] for some in ([f1], [terms], [f1, terms])] == [

@@ -16,7 +16,7 @@ from jobs.page.model import PageFigure, Wording
 from jobs.page.observed_figures import MAX_SCATTERS, observed_figures
 
 DIMS = {"rubric": "r", "question": "q"}
-WORDS = {("r", "q"): Wording("Question", labels={"yes": "Certainly yes", "1": "low"})}
+WORDS = {("r", "q"): Wording("Question", labels={"yes": "Certainly yes", "1": "low"}, scale=(1, 5))}
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def panels(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """The panels of all plots, in their order, with their headings; nothing is drawn."""
     drawn: list[tuple[str, Any]] = []
 
-    def plot(panel: object, *, title: str, description: str, heading: str) -> str:
+    def plot(panel: object, *, title: str, description: str, heading: str, labels: float = 0.0) -> str:
         drawn.append((heading, panel))
         return title
 
@@ -59,13 +59,13 @@ def test_answers_that_nobody_gave_have_no_row_unless_they_are_levels(panels: lis
     only_rater = confusion("org/m@1", "people", ["yes", "no"], [[3, 1], [0, 0]])
     figures([(DIMS, words), ({"rubric": "r", "question": "p"}, levels), (DIMS | {"condition": "c"}, only_rater)])
     of_words, of_rater, of_levels = (panel for _, panel in panels)
-    assert of_words.rows == of_words.columns == ["Certainly yes", "a very long answe…"]
+    assert of_words.rows == of_words.columns == ["Certainly yes", "a very long answer of words"]
     assert of_words.counts == [[3, 1], [0, 2]]
-    assert (of_words.row_label, of_words.column_label) == ("people", "m")
+    assert (of_words.row_label, of_words.column_label) == ("answer of people", "answer of m")
     assert of_levels.rows == ["-1", "0.5", "1"]  # a level has no label, and its row stays
     assert of_levels.counts == counts
     assert of_rater.rows == ["Certainly yes", "no"]  # the rater alone answered no
-    assert [name for name, _ in panels] == ["m, Question (n 6)", "m, Question · c (n 4)", "m, p (n 6)"]
+    assert [name for name, _ in panels] == ["Question: m (n 6)", "Question · c: m (n 4)", "p: m (n 6)"]
 
 
 def test_cells_with_cards_are_links(panels: list[tuple[str, Any]]) -> None:
@@ -82,7 +82,7 @@ def test_a_figure_per_reference_says_how_many_matrices_it_lacks(panels: list[tup
     of_gold = [(DIMS, confusion("people", "gold")), (DIMS, confusion("m", "gold"))]
     against_gold, against_people = figures([*many, *of_gold])  # their question has a place on the page
     assert [one.title for one in (against_gold, against_people)] == ["Answers against gold", "Answers against people"]
-    assert against_people.notes == [f"{MAX_MATRICES} of {MAX_MATRICES + 1} matrices, models before people."]
+    assert against_people.notes == [f"Not drawn: q{MAX_MATRICES:02}: m."]
     assert against_gold.notes == []
     assert "nearest to the mean" in against_people.about
     assert "nearest to the mean" in against_gold.about  # people are a rater there
@@ -95,10 +95,11 @@ def test_points_of_lengths_and_of_people_are_two_figures(panels: list[tuple[str,
     assert (lengths.title, people.title) == ("Length of responses and scores", "Encoders’ and people’s scores")
     assert (lengths.notes, people.notes) == ([], [])
     (name, scatter), (other, of_people) = panels
-    assert (name, other) == ("m, Question (n 6)", "clip, Question (n 3)")
+    assert (name, other) == ("Question: m (n 6)", "Question: clip (n 3)")
     assert (scatter.x, scatter.y) == ([0, 1, 2, 3, 4, 5], [0.5, 3.5, 4.5, 7.5, 8.5, 11.5])
     assert (scatter.x_label, scatter.y_label) == ("characters", "score")
     assert (of_people.x_label, of_people.y_label) == ("score of the rater", "mean of people")
+    assert (scatter.bounds, of_people.bounds) == (pytest.approx((0.76, 5.24)),) * 2  # the scale, with room for points
     fit = length_fit(np.array(scatter.x), np.array(scatter.y))
     assert fit is not None
     assert (scatter.fit.intercept, scatter.fit.slope) == (fit.intercept, fit.slope)
@@ -109,7 +110,7 @@ def test_scatter_plots_report_what_they_leave_out(panels: list[tuple[str, Any]])
     plots = [(DIMS, points(LENGTH, f"m{number:02}", 4)) for number in range(MAX_SCATTERS)]
     assert figures(pairs=plots)[0].notes == []
     more = [*plots, (DIMS, points(LENGTH, "more", 9, drawn=3))]
-    assert figures(pairs=more)[0].notes == [f"{MAX_SCATTERS} of {MAX_SCATTERS + 1} plots."]  # its points are not drawn
+    assert figures(pairs=more)[0].notes == ["Not drawn: Question: more."]  # its points are not drawn
     (figure,) = figures(pairs=more[1:])
     assert figure.notes == ["Not all points are drawn; the lines are fitted to all."]
     flat = PairedScores(LENGTH, "m", np.ones(3), np.arange(3.0), 3, None)

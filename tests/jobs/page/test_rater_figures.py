@@ -51,7 +51,7 @@ def test_people_come_first_and_raters_past_the_limit_are_reported() -> None:
     models = [kappa("a", f"m{number:02}", 0.5) for number in range(MAX_RATERS)]
     (figure,) = agreement_map([*models, kappa("zoe", "yan", 0.5, group="people")], [], {})
     assert {"yan  1", "zoe  2", "a  3"} <= set(texts(figure.plots[0]))
-    assert figure.notes == [f"{MAX_RATERS} of {MAX_RATERS + 3} raters."]
+    assert figure.notes == [f"Not drawn: m{MAX_RATERS - 3}; m{MAX_RATERS - 2}; m{MAX_RATERS - 1}."]
     (figure,) = agreement_map(models[1:], [], {})
     assert figure.notes == []  # as many as there may be
     other = Metric(name="alpha", definition="", value=1, n=9, reason="none",
@@ -99,7 +99,7 @@ def test_a_map_is_symmetric_with_letters_and_links(panels: list[tuple[Any, dict[
     assert panel.links == {
         (2, 4): (places[0], "Cards on which b and a differ"), (4, 2): (places[0], "Cards on which a and b differ")
     }  # fmt: skip
-    assert (panel.percent, panel.low, panel.high) == (False, 0, 1)
+    assert (panel.percent, panel.low, panel.high) == (False, -1, 1)
     assert words == {
         "title": "Pairwise agreement of raters: How much?", "heading": "How much?",
         "description": "Heat map of Cohen's kappa of every pair of yan, zoe, b, c, a.",
@@ -118,22 +118,22 @@ def test_the_maps_of_questions_past_the_limit_are_counted(panels: list[tuple[Any
 
     assert of_questions(1) == (["q0"], [])
     headings, notes = of_questions(MAX_MAPS)
-    assert (headings[:2], len(headings), notes) == (["Mean of 8 questions", "q0"], MAX_MAPS + 1, [])
-    for more, words in ((1, "1 other question"), (2, "2 other questions")):
+    assert (headings[:2], len(headings), notes) == ([f"Mean of {MAX_MAPS} questions", "q0"], MAX_MAPS + 1, [])
+    for more, words in ((1, f"q{MAX_MAPS}"), (2, f"q{MAX_MAPS}; q{MAX_MAPS + 1}")):
         headings, notes = of_questions(MAX_MAPS + more)
-        assert (len(headings), notes) == (MAX_MAPS + 1, [f"Maps of {words} are not drawn."])
+        assert (len(headings), notes) == (MAX_MAPS + 1, [f"Not drawn: {words}."])
 
 
-def test_colours_of_scores_go_from_the_lowest_to_the_highest(panels: list[tuple[Any, dict[str, str]]]) -> None:
+def test_colours_of_scores_go_between_the_ends_of_the_scale(panels: list[tuple[Any, dict[str, str]]]) -> None:
     metrics = [
         score("m", "q", 2.5), score("m", "p", 4.5, condition="c"), score("people", "q", 1.5),
         score("m", "q", 9.0, versions="yes"), undefined("group_mean_score", "", "none", dims=score("x", "q", 1).dims),
     ]  # fmt: skip
-    (figure,) = score_map(metrics, blocks(metrics), {("r", "q"): Wording("How much?")})
+    (figure,) = score_map(metrics, blocks(metrics), {("r", "q"): Wording("How much?", scale=(1, 5))})
     ((panel, words),) = panels
     assert (panel.rows, panel.columns) == (["people", "m"], ["How much?", "p, c"])
     assert panel.values == [[1.5, None], [2.5, 4.5]]
-    assert (panel.low, panel.high, panel.percent) == (1.5, 4.5, False)
+    assert (panel.ends, panel.percent) == ([(1, 5), (4.5, 4.5)], False)  # of p, the scale is unknown
     assert words["description"] == "Heat map of mean scores: 2 raters and groups by 2 questions."
     assert (figure.title, figure.notes) == ("Mean scores by question", [])
     assert [title for title, _ in figure.numbers] == ["p, condition c", "How much?"]
@@ -149,4 +149,5 @@ def test_scores_past_the_limits_are_counted(
     (figure,) = score_map(metrics, [], {})
     rows, columns = min(raters, MAX_SCORED), min(questions, MAX_QUESTIONS)
     assert (len(panels[0][0].rows), len(panels[0][0].columns)) == (rows, columns)
-    assert figure.notes == [f"{rows} of {raters} raters and {columns} of {questions} questions."] * noted
+    left = [*(f"m{rater}" for rater in range(rows, raters)), *(f"q{place}" for place in range(columns, questions))]
+    assert figure.notes == [f"Not drawn: {'; '.join(left)}."] * noted

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from jobs.plots import figures
-from jobs.plots.colours import readable_on, shade
+from jobs.plots.colours import diverging, readable_on, shade
 from jobs.plots.panels import Estimate, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
 from jobs.plots.svg import ACCENT, INK, SOFT, link_to
 from jobs.plots.tiles import TileMap, by_region
@@ -62,9 +62,9 @@ def test_a_heat_map_is_coloured_between_its_ends() -> None:
         )
     )  # fmt: skip
     colours = [colour(box) for box in boxes(axes)]
-    assert colours == [shade(0), shade(0.5), shade(1), "none", "none", shade(0.498)]
+    assert colours == [diverging(0), diverging(0.5), diverging(1), "none", "none", diverging(0.498)]
     assert [text.get_text() for text in axes.texts] == ["−1.00", "0.00", "1.00", "–", "–", "−0.00"]
-    assert [text.get_color() for text in axes.texts] == [BLACK, BLACK, WHITE, INK, INK, BLACK]
+    assert [text.get_color() for text in axes.texts] == [WHITE, BLACK, WHITE, INK, INK, BLACK]
     assert [text.get_position() for text in axes.texts][2:4] == [(2, 0), (0, 1)]
     assert [box.get_url() for box in boxes(axes)] == [None, None, link_to("cell-1", "Cards"), None, None, None]
     assert (axes.get_xlim(), axes.get_ylim()) == ((-0.5, 2.5), (1.5, -0.5))
@@ -74,6 +74,10 @@ def test_a_heat_map_is_coloured_between_its_ends() -> None:
     assert {(text.get_horizontalalignment(), text.get_verticalalignment()) for text in axes.texts} == {
         ("center", "center")
     }
+    by_column = drawn(
+        HeatMap([[3, 3]], ["r"], ["a", "b"], percent=False, ends=[(1, 5), (3, 4)], row_colours=["#123456"])
+    )
+    assert [colour(box) for box in boxes(by_column)] == [shade(0.5), shade(0), "#123456"]
     flat = drawn(HeatMap([[0.3, -0.3]], ["r"], ["a", "abc"], low=1))
     assert {to_hex(box.get_facecolor()) for box in boxes(flat)} == {shade(0)}
     assert [text.get_text() for text in flat.texts] == ["30%", "−30%"]
@@ -148,9 +152,12 @@ def test_tiles_are_coloured_up_to_the_highest_share() -> None:
     assert (name.get_verticalalignment(), share.get_verticalalignment()) == ("center", "bottom")
     assert (axes.get_xlim(), axes.get_ylim(), axes.axison) == ((0, 10), (5, 0), False)
     assert colour(boxes(drawn(TileMap({"Polynesia": 0.0}, 0.0)))[-1]) == "none"
-    assert by_region(["Mars", "polynesia", "Venus", "North America", "Northern_Africa"]) == [
-        "North America", "Northern_Africa", "polynesia", "Mars", "Venus"
-    ]  # fmt: skip
+    known = ["unsure", "polynesia", "North America", "Northern_Africa"]
+    assert by_region(known) == ["North America", "Northern_Africa", "polynesia", "unsure"]
+    some = ["Europe", "South America", "Amérique du Nord", "asia", "Africa", "North America"]
+    assert by_region(some) == ["Africa", "Amérique du Nord", "asia", "Europe", "North America", "South America"]
+    assert by_region(["1910s", "900s", "1880s"]) == ["900s", "1880s", "1910s"]
+    assert by_region([]) == []
 
 
 def test_shares_outside_the_scale_have_the_colour_of_its_ends() -> None:

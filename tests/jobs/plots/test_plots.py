@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from jobs.plots.figures import plot, small_multiples
+from jobs.plots.figures import label_width, plot, small_multiples
 from jobs.plots.panels import Estimate, Fit, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
 from jobs.plots.svg import ACCENT, DARK, FONT, INK, NAMES, PRINTED, SERIES, as_svg, standalone
 from jobs.plots.tiles import PLACES, TileMap, place_of
@@ -174,13 +174,53 @@ def test_what_is_drawn_of_a_series_has_its_colour() -> None:
     assert (grid, axes.get_axisbelow()) == ([True, False], True)
 
 
-def test_series_have_the_same_colours_in_plots_with_one_order() -> None:
+def test_series_have_the_colours_that_are_given_and_others_those_in_order() -> None:
     estimates = [Estimate("a", 0.5, series="x"), Estimate("a", 0.5, series="y")]
     colours = [
-        [line.get_color() for line in drawn(Intervals(some, colour_order=order)).lines if np.size(line.get_xdata())]
-        for some, order in ((estimates, ()), (estimates, ("y", "x")), (estimates[:1], ("z", "x")), (estimates[1:], ()))
+        [line.get_color() for line in drawn(Intervals(some, colours=of_series)).lines if np.size(line.get_xdata())]
+        for some, of_series in ((estimates, {}), (estimates, {"y": "#123456"}), (estimates[1:], {}))
     ]
-    assert colours == [list(SERIES[:2]), [SERIES[1], SERIES[0]], [SERIES[1]], [SERIES[0]]]
+    assert colours == [list(SERIES[:2]), ["#123456", SERIES[0]], [SERIES[0]]]
+
+
+def test_a_value_without_an_interval_is_hollow_and_an_undefined_one_a_dash() -> None:
+    axes = drawn(Intervals([Estimate("a", 0.5), Estimate("b", 0.4, 0.3, 0.6), Estimate("c", None)], bounds=(0, 1)))
+    full, hollow = (line for line in axes.lines if np.size(line.get_xdata()))
+    assert [line.get_markerfacecolor() for line in (full, hollow)] == [SERIES[0], "none"]
+    assert [np.asarray(line.get_xydata()).tolist() for line in (full, hollow)] == [[[0.4, 1]], [[0.5, 0]]]
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [("–", (0.02, 2))]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
+
+
+def test_ticks_do_not_overlap() -> None:
+    for bounds in (
+        (0.98, 1.0),
+        (-0.25, 1.0),
+        (0.123456, 0.123457),
+        (-12345.6, 98765.4),
+        (0, 1),
+        (1, 5),
+        (3, 3.0000001),
+    ):
+        for width in (0.6, 1.7, 4.2):
+            axes = drawn(Intervals([Estimate("a", bounds[0]), Estimate("b", bounds[1])], bounds=bounds, width=width))
+            ticks = axes.get_xticks()
+            texts = axes.xaxis.get_major_formatter().format_ticks(ticks)
+            assert 1 <= len(ticks) <= 5
+            assert len(set(texts)) == len(texts) or bounds[1] - bounds[0] < 1e-6, (bounds, texts)
+            inches = np.diff(ticks) / (bounds[1] - bounds[0]) * width
+            assert len(ticks) < 3 or inches.min() > 0.07 * max(map(len, texts)), (bounds, width, texts)
+
+
+def test_the_axes_of_plots_with_the_same_room_for_labels_are_below_each_other() -> None:
+    places = set()
+    for label in ("a", "a long label"):
+        panel = Intervals([Estimate(label, 0.5, 0.4, 0.6)], bounds=(0, 1), width=1.7)
+        svg = plot(panel, title="t", description="d", heading="A heading of so many words that it needs two lines",
+                   labels=label_width(["a long label"]))  # fmt: skip
+        places.add((*re.findall(r' width="([\d.]+)pt"', svg), *re.findall(r"M ([\d.]+) [\d.]+ L \1 ", svg)[:1]))
+    ((_, axis),) = places
+    assert float(axis) > 60
 
 
 def test_a_fitted_line_ends_at_the_first_and_last_point() -> None:
