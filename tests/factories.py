@@ -3,6 +3,8 @@
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from operator import sub
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +115,9 @@ def _write_run(
         rows = units[task.unit.name]
         with UnitWriter(run.target, task) as writer:
             writer.counts.filtered.update(filtered or {})
-            writer.counts.tallies["steps"] = {f"{n}/{rule}": 1 for n, rule in enumerate(filtered or {})}
+            left = accumulate((filtered or {}).values(), sub, initial=len(rows) + sum((filtered or {}).values()))
+            steps = zip(("matched", *(filtered or {})), left, strict=True)
+            writer.counts.tallies["steps"] = {f"/all/{step}": n for step, n in steps} if filtered else {}
             writer.counts.rows_in = len(rows) + rejected + writer.counts.filtered.total()
             for position in range(rejected):
                 writer.reject(Reject("f", position, "malformed", "no row"))
