@@ -48,7 +48,7 @@ def main() -> int:
             with Image.open(shot) as picture:
                 size = int(WIDTH * SCALE), int(HEIGHTS[name] * SCALE)
                 small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
-                small.quantize(192).save(DOCS / f"{name}.png", optimize=True)
+                small.save(DOCS / f"{name}.png", optimize=True)
             print(DOCS / f"{name}.png")
     HASH.write_text(hash_of_shown() + "\n")
     return 0

@@ -119,7 +119,7 @@ def test_a_rewritten_unit_keeps_its_counts_and_its_metadata(tmp_path: Path) -> N
         assert (footer.record["generation"], len(footer.record["retired"])) == (number, number)
         counts = open_table(uri).counts()
         assert (counts.rows_in, counts.rows_out, counts.filtered) == (7, 4 - number, {"rule": 3, PURGED: number})
-        assert counts.tallies == {"steps": {"0/rule": 1}}
+        assert counts.tallies == {"steps": {"/all/matched": 7, "/all/rule": 4}}
         assert counts.status == {"ok": 4 - number}
         manifest = json.loads((tmp_path / "images" / "_run" / "manifest.json").read_text())
         assert manifest["counts"] == counts.to_json()
