@@ -229,7 +229,7 @@ class PageFigure:
     @property
     def widths(self) -> list[float]:
         """The width of each plot in CSS pixels."""
-        return [float(found[1]) * 4 / 3 if (found := _WIDTH.search(svg)) else 0.0 for svg in self.plots]
+        return [float(width[1]) * 4 / 3 if (width := _WIDTH.search(svg)) else 0.0 for svg in self.plots]
 
 
 @dataclass(frozen=True)

@@ -152,8 +152,8 @@ def test_tiles_are_coloured_up_to_the_highest_share() -> None:
     assert (name.get_verticalalignment(), share.get_verticalalignment()) == ("center", "bottom")
     assert (axes.get_xlim(), axes.get_ylim(), axes.axison) == ((0, 10), (5, 0), False)
     assert colour(boxes(drawn(TileMap({"Polynesia": 0.0}, 0.0)))[-1]) == "none"
-    known = ["unsure", "polynesia", "North America", "Northern_Africa"]
-    assert by_region(known) == ["North America", "Northern_Africa", "polynesia", "unsure"]
+    sub_regions = ["unsure", "polynesia", "North America", "Northern_Africa"]
+    assert by_region(sub_regions) == ["North America", "Northern_Africa", "polynesia", "unsure"]
     some = ["Europe", "South America", "Amérique du Nord", "asia", "Africa", "North America"]
     assert by_region(some) == ["Africa", "Amérique du Nord", "asia", "Europe", "North America", "South America"]
     assert by_region(["1910s", "900s", "1880s"]) == ["900s", "1880s", "1910s"]
