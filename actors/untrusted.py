@@ -7,10 +7,11 @@ Numbers with more digits than any meaningful one count as unknown.
 import codecs
 import json
 import re
-from typing import Any
+from typing import Any, SupportsFloat
 
 MAX_DIGITS = 10  # pixels of a side, pages of a document
 MAX_JSON_DIGITS = 20  # ids of other tools have up to 64 bits
+LARGEST_WHOLE = 1e21  # from which on numbers are written with an exponent, as JavaScript does
 REPLACEMENT = "\ufffd"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # two such escapes encode one character beyond U+FFFF
@@ -39,6 +40,26 @@ def storable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)([storable(part) for part in value])
     return value
+
+
+def cell_text(value: Any) -> str | None:
+    """Return the text of a cell of a file, such as an id, the same for whatever type a program gave the column.
+
+    A whole number is its digits, also as a float, into which programs convert integers next to a missing value. None
+    for an empty cell, and for a list or an object, which is no text.
+    """
+    if value is None or isinstance(value, list | tuple | dict | bytes | bytearray | memoryview):
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, SupportsFloat) and not isinstance(value, int):
+        if value != value:  # noqa: PLR0124 (NaN, also of decimals)
+            return None
+        if abs(value) < LARGEST_WHOLE and value == int(value):  # type: ignore[operator, call-overload]
+            return str(int(value))  # type: ignore[call-overload]
+    return str(value)
 
 
 def lines(text: str) -> list[str]:

@@ -34,7 +34,7 @@ class ImportRatingsConfig(ConditionSettings, Writing):
     scale: str = "ordinal"  # rarely: … and whether they are numbers on a scale (ordinal) or categories (nominal)
     columns: RatingColumns = field(default_factory=RatingColumns)
     question: str | None = None  # the question that all rows answer, for a file that names none
-    rater: str | None = None  # the rater of all rows, for a file that names none
+    rater: str | None = None  # the rater of all rows of a file that names none, or of a tool's tasks that name none
     rater_kind: str = "human"  # in table raters: human, gold or model
     # rarely: of a tool's export: who answered (annotator), or whose task it was (assigned)
     rater_from: str = "annotator"

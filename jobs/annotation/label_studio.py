@@ -1,12 +1,13 @@
 """Reader of Label Studio's JSON export, a list of tasks with annotations. It ignores drafts and predictions."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
+from actors.untrusted import cell_text
 from jobs.annotation import model, tools
 from jobs.annotation.answers import ISSUE
 from jobs.annotation.tools import COMMENT, REMARK, REPORT, WELFARE, Done, ToolReading
@@ -14,7 +15,14 @@ from jobs.corpora import json_files
 from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
-VALUES = ("choices", "rating", "number", "text", "labels")  # keys of a result's value, by type of control
+# Keys of a result's value: what the person entered, by type of control; and the place of a region in a text or picture.
+VALUES = ("choices", "rating", "number", "selected", "taxonomy", "datetime")
+PLACE = frozenset(
+    """
+    start end text globalOffsets startOffset endOffset x y width height rotation points closed radiusX radiusY format
+    rle original_width original_height image_rotation duration sequence framesCount
+    """.split()
+)
 CHECKED_AFTER = 1000  # annotations; if none has an expected control by then, the export is another project's
 
 
@@ -90,17 +98,23 @@ class _Export:
             message = "the annotation has no list of results"
             self._reject(Reject(self._uri, number, "not_an_annotation", message))
             return None
-        item, rater = reading.get(data, "item_id"), _rater(data, annotation, reading)
+        item = cell_text(reading.get(data, "item_id"))
+        rater = cell_text(_rater(data, annotation, reading)) or reading.default_rater
         for name, value in (("item_id", item), ("rater", rater)):
-            if model.blank(value):
+            if value is None:
                 fields = f"; its data has {', '.join(list(data)[:8])}" if name == "item_id" else ""
                 message = f"task {task.get('id')} has no {name}{fields}"
                 self._reject(Reject(self._uri, number, f"no_{name}", message))
                 return None
         by_control: dict[str, list[Mapping[str, Any]]] = {}
         for result in results:
-            if isinstance(result, dict) and isinstance(result.get("value"), dict) and "from_name" in result:
-                by_control.setdefault(str(result["from_name"]), []).append(result["value"])
+            value = result.get("value") if isinstance(result, dict) else result
+            if isinstance(value, dict) and "from_name" in result:
+                by_control.setdefault(str(result["from_name"]), []).append(value)
+            elif value is not None:  # relations between regions have none
+                self._reject(
+                    Reject(self._uri, number, "not_a_result", "a result has no control, or no object as value")
+                )
         controls = reading.controls_of(data)
         self._note(by_control, controls.values())
         has_issue_box = ISSUE in by_control or bool(data.get("asks_issue"))
@@ -109,23 +123,44 @@ class _Export:
             item_id=str(item),
             rater=str(rater),
             data=data,
-            chosen={question: _chosen(by_control.get(control, ())) for question, control in controls.items()},
-            marked={span_kind.name: list(map(_span, by_control.get(span_kind.name, ()))) for span_kind in span_kinds},
+            chosen={question: self._chosen(number, by_control, control) for question, control in controls.items()},
+            marked={
+                span_kind.name: [span for value in by_control.get(span_kind.name, ()) for span in _spans(value)]
+                for span_kind in span_kinds
+            },
             skipped=bool(annotation.get("was_cancelled")),
-            reported=bool(_chosen(by_control.get(REPORT, ()))),
-            issue=bool(_chosen(by_control.get(ISSUE, ()))) if has_issue_box else None,
-            comment="\n".join(map(str, _chosen(by_control.get(COMMENT, ())))) or None,
+            reported=bool(self._chosen(number, by_control, REPORT)),
+            issue=bool(self._chosen(number, by_control, ISSUE)) if has_issue_box else None,
+            comment="\n".join(map(str, self._chosen(number, by_control, COMMENT))) or None,
             seconds=model.duration(annotation.get("lead_time")),
             time=_time(annotation),
             position=number,
             number=self._annotations,
             written={
                 free_text.name: "\n".join(
-                    map(str, _chosen(by_control.get(tools.control_of(free_text.name, reading), ())))
+                    map(str, self._chosen(number, by_control, tools.control_of(free_text.name, reading)))
                 )
                 for free_text in reading.free_texts
             },
         )
+
+    def _chosen(self, number: int, by_control: Mapping[str, Sequence[Mapping[str, Any]]], control: str) -> list[Any]:
+        """Return what the person entered in a control: choices, a rating, a number, paths of a taxonomy or texts.
+
+        Raises:
+            InputError: the control has values of a kind that is not read.
+        """
+        contents: list[Any] = []
+        for value in by_control.get(control, ()):
+            content = _content(value)
+            if content is None:
+                keys = ", ".join(key for key in value if key not in PLACE) or "a region without a label"
+                raise InputError(
+                    f"{self._uri}: task {number}: control {control!r} has answers of a kind that is not read ({keys}); "
+                    f"they must be {', '.join(VALUES)}, text or labels; leave it out of columns.questions="
+                )
+            contents += content
+        return contents
 
 
 def _is_task(task: Any) -> bool:
@@ -161,19 +196,27 @@ def _time(annotation: Mapping[str, Any]) -> float | None:
         return None
 
 
-def _chosen(values: Any) -> list[Any]:
-    """Return the contents of one control's results: choices, a rating, a number or texts."""
-    contents: list[Any] = []
-    for value in values:
-        for key in VALUES:
-            if key in value:
-                content = value[key]
-                contents += content if isinstance(content, list) else [content]
-                break
-    return contents
+def _content(value: Mapping[str, Any]) -> list[Any] | None:
+    """Return the entries in the value of a result; None if they are of a kind that is not read."""
+    key = next((name for name in (*VALUES, *filter(_names_labels, value)) if name in value), None)
+    if key is None and value:
+        is_typed = "text" in value and (isinstance(value["text"], list) or "start" not in value)  # not a region's text
+        if not is_typed or value.keys() - PLACE:
+            return None
+    content = value.get(key or "text")
+    entries = content if isinstance(content, list) else [content]
+    if key == "taxonomy":
+        entries = ["/".join(map(str, path)) if isinstance(path, list) else path for path in entries]
+    return [entry for entry in entries if not model.blank(entry)]
 
 
-def _span(value: Mapping[str, Any]) -> dict[str, Any]:
-    labels = value.get("labels") or value.get("hypertextlabels") or [None]
-    label = labels[0] if isinstance(labels, list) else labels
-    return {"start": value.get("start"), "end": value.get("end"), "text": value.get("text"), "label": label}
+def _names_labels(key: str) -> bool:
+    """Return whether a key of a value has the labels of a region, as `labels` and `hypertextlabels` do."""
+    return key.endswith("labels")
+
+
+def _spans(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a region's span with each of its labels; without a label, one span."""
+    labels = next((value[key] for key in filter(_names_labels, value) if value[key]), [None])
+    span = {"start": value.get("start"), "end": value.get("end"), "text": value.get("text"), "in_browser": True}
+    return [{**span, "label": label} for label in (labels if isinstance(labels, list) else [labels])]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors.untrusted import cell_text
 from jobs.annotation import model, tools
 from jobs.annotation.answers import ISSUE
 from jobs.annotation.tools import COMMENT, REPORT, Done, ToolReading
@@ -55,9 +56,10 @@ def _rows(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[dict[str,
 
 
 def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, reject: Rejects) -> Done | None:
-    item, rater = reading.get(data, "item_id"), _rater(data, reading)
+    item = cell_text(reading.get(data, "item_id"))
+    rater = cell_text(_rater(data, reading)) or reading.default_rater
     for field, value in (("item_id", item), ("rater", rater)):
-        if model.blank(value):
+        if value is None:
             reject(
                 Reject(uri, line, f"no_{field}", f"the task has no {field}; its fields are {', '.join(list(data)[:8])}")
             )
@@ -71,6 +73,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
     offered = {str(option.get("id")) for option in _dicts(data.get("options"))}
     issue = ISSUE_OPTION in chosen if ISSUE_OPTION in offered or ISSUE_OPTION in chosen else None
     name = reading.questionnaire.question(str(question)) if reading.questionnaire and question else question
+    binary = _binary(uri, line, data, name, reading)
     if reading.table == "ratings" and _asks_question(data) and name is None:
         reject(Reject(uri, line, "unknown_question", f"{question!r} is not a question of the rubric"))
         return None
@@ -78,7 +81,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
         item_id=str(item),
         rater=str(rater),
         data={**data, "questions": [name]} if name else data,
-        chosen={str(name): [_answer(option, str(name), data, reading) for option in selected]},
+        chosen={str(name): binary or [_answer(option, str(name), data, reading) for option in selected]},
         marked=_marked(data, reading),
         # Prodigy keeps one option, so "something is wrong with the response" replaces the answer.
         skipped=data["answer"] == "ignore" or (bool(issue) and not selected and SPAN_KIND not in data),
@@ -89,9 +92,30 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
         time=_time(data),
         position=line,
         number=line,
-        refused=data["answer"] == "reject",
+        refused=data["answer"] == "reject" and not binary,
         written=_written(data, reading),
     )
+
+
+def _binary(uri: str, line: int, data: Mapping[str, Any], question: Any, reading: ToolReading) -> list[str]:
+    """Return the answer in a task without options, where accept means yes and reject no; empty for other tasks.
+
+    Raises:
+        InputError: the question's answers are not yes and no.
+    """
+    is_binary = data["answer"] != "ignore" and "options" not in data and "accept" not in data
+    if not is_binary or reading.table != "ratings" or not _asks_question(data) or reading.questionnaire is None:
+        return []
+    if question is None:
+        return []
+    values = reading.questionnaire.answers(str(question)).values
+    meant = [value for value in values if model.flag(value) is (data["answer"] == "accept")]
+    if len(values) != 2 or len(meant) != 1:
+        raise InputError(
+            f"{uri}: line {line} has no options, so that {data['answer']} must mean yes or no, but the answers to "
+            f"{question!r} are {', '.join(values)}; choose a question whose answers are yes and no with question="
+        )
+    return meant
 
 
 def _asks_question(data: Mapping[str, Any]) -> bool:

@@ -118,10 +118,6 @@ def _of_tool(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: 
         raise InputError(
             f"table=spans: format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"
         )
-    if cfg.rater:
-        raise InputError(
-            f"rater={cfg.rater}: format={format_} already names the rater; omit rater=, or set rater_from="
-        )
     reading = ToolReading(
         table=cfg.table,
         questionnaire=asked.questionnaire,
@@ -132,6 +128,7 @@ def _of_tool(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: 
         fields={role: name for role, name in asdict(cfg.columns).items() if isinstance(name, str)},
         question=asked.question,
         rater=cfg.rater_from,
+        default_rater=cfg.rater,
         limit=cfg.limit,
         private=private,
     )

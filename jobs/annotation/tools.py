@@ -1,13 +1,16 @@
 """Code shared by the readers of annotation tools: fields of a task, and the answers and spans of an annotation."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
 from actors.rubrics.people import FreeText
 from actors.status import Status
+from actors.untrusted import cell_text
 from jobs.annotation import model
 from jobs.annotation.answers import ISSUE, Questionnaire
 from jobs.annotation.spans import SpanKind, SpanLabels
@@ -33,6 +36,7 @@ class ToolReading:
         text_controls: name of each free text's control in the tool, if it differs.
         fields: field of a task's data for item_id, target, text_id, …, if it differs.
         question: the question of tasks without one.
+        default_rater: the rater of tasks for which the tool names none.
         rater: `annotator`, the person who answered according to the tool, or `assigned`, the person to whom the task
             was assigned.
         limit: how many tasks of a file are read, from the first one; None: all.
@@ -48,6 +52,7 @@ class ToolReading:
     fields: Mapping[str, str] = field(default_factory=dict)
     question: str | None = None
     rater: str = "annotator"
+    default_rater: str | None = None
     limit: int | None = None
     private: bool = False
 
@@ -129,10 +134,10 @@ def answers(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
             chosen = [] if status else ["no"]
         yield {
             "item_id": done.item_id,
-            "target": _text(reading.get(done.data, "target")),
+            "target": cell_text(reading.get(done.data, "target")),
             "question": question,
             "rater": done.rater,
-            "condition": _text(reading.get(done.data, "condition")),
+            "condition": cell_text(reading.get(done.data, "condition")),
             "answer": one(chosen),
             "status": status,
             "kind": kind,
@@ -149,10 +154,10 @@ def remarks(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
     for name, text in done.written.items():
         yield {
             "item_id": done.item_id,
-            "target": _text(reading.get(done.data, "target")),
+            "target": cell_text(reading.get(done.data, "target")),
             "field": name,
             "rater": done.rater,
-            "condition": _text(reading.get(done.data, "condition")),
+            "condition": cell_text(reading.get(done.data, "condition")),
             "text": None if model.blank(text) else str(text).strip(),
             "images": images(done.data),
             "time": done.time,
@@ -188,7 +193,7 @@ def spans(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterat
         row = {
             "item_id": done.item_id,
             "rater": done.rater,
-            "condition": _text(reading.get(done.data, "condition")),
+            "condition": cell_text(reading.get(done.data, "condition")),
             "text_id": text_id(span_kind, done.data, reading, text),
             "kind": span_kind.kind,
             "images": images(done.data),
@@ -220,9 +225,19 @@ def _span(span_kind: SpanKind, text: str, span: Mapping[str, Any]) -> dict[str, 
     start, end, label = span.get("start"), span.get("end"), span.get("label")
     if not isinstance(start, int) or not isinstance(end, int):
         return _Fault("bad_span", f"{span_kind.name}: {start!r} to {end!r} are not whole numbers")
-    in_points = _points(text, start, end) if span.get("text") and text[start:end] != span["text"] else None
-    if in_points and text[slice(*in_points)] == span["text"]:
-        start, end = in_points  # the tool counted UTF-16 units
+    stored = span.get("text")
+    if isinstance(stored, str) and stored and not (start >= 0 and text[start:end] == stored):
+        place = _BrowserText(text).find(stored, start)
+        if place is None:
+            message = f"{span_kind.name}: the marked text {stored[:40]!r} is not in the task's text near {start}"
+            return _Fault("text_differs", message)
+        start, end = place
+    elif not stored and span.get("in_browser") and _BrowserText(text).counts_differently(end):
+        message = (
+            f"{span_kind.name}: {start} to {end} is unclear: the export lacks the marked text, and browsers count line "
+            "ends and emoji differently"
+        )
+        return _Fault("unclear_offsets", message)
     if not 0 <= start < end <= len(text):
         message = f"{span_kind.name}: {start} to {end} is outside of the text of {len(text)} characters"
         return _Fault("span_outside_text", message)
@@ -233,18 +248,56 @@ def _span(span_kind: SpanKind, text: str, span: Mapping[str, Any]) -> dict[str, 
     return {"start": start, "end": end, "category": category}
 
 
-def _points(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Return offsets in UTF-16 units as code points; None if they split a character."""
-    units = text.encode("utf-16-le")
-    try:
-        return tuple(len(units[: 2 * offset].decode("utf-16-le")) for offset in (start, end))  # type: ignore[return-value]
-    except UnicodeDecodeError:
+class _BrowserText:
+    """A text as browsers count it, where a line end is one character, and an emoji two (UTF-16)."""
+
+    def __init__(self, text: str) -> None:
+        is_end = [text[at : at + 2] == "\r\n" for at in range(len(text))]
+        self._indices = [at for at, starts in enumerate(is_end) if not starts]
+        self._text = "".join(text[at] for at in self._indices).replace("\r", "\n")
+        sizes = (1 + (character > "\uffff") for character in self._text)
+        self._units = [0, *accumulate(sizes)]  # UTF-16 units before each character
+        self._length = len(text)
+
+    def counts_differently(self, end: int) -> bool:
+        """Return whether the browser's number of a place may differ from the text's, up to index `end`."""
+        return any(
+            unit != index
+            for unit, index in zip(self._units, [*self._indices, self._length], strict=True)
+            if min(unit, index) <= end
+        )
+
+    def find(self, marked: str, start: int) -> tuple[int, int] | None:
+        """Return start and end, in the original text, of the occurrence of `marked` that is nearest to `start`.
+
+        Args:
+            marked: the marked text as the tool stored it; line ends may be written as a backslash and n.
+            start: its first character as the browser counts.
+        """
+        near = bisect_left(self._units, start)
+        for wanted in dict.fromkeys((_with_line_feeds(marked), _with_line_feeds(marked.replace("\\n", "\n")))):
+            places = self._places(wanted)
+            if places:
+                at = min(places, key=lambda place: abs(place - near))
+                return self._indices[at], self._indices[at + len(wanted) - 1] + 1
         return None
+
+    def _places(self, wanted: str) -> list[int]:
+        places = []
+        at = self._text.find(wanted)
+        while at >= 0:
+            places.append(at)
+            at = self._text.find(wanted, at + 1)
+        return places
+
+
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def text_id(span_kind: SpanKind, data: Mapping[str, Any], reading: ToolReading, text: str) -> str:
     """Return the text's id: the task's field `<role>_id`, else a hash of role and text as in the table `texts`."""
-    return _text(reading.get(data, f"{span_kind.text}_id")) or content_id(span_kind.text, "", text)
+    return cell_text(reading.get(data, f"{span_kind.text}_id")) or content_id(span_kind.text, "", text)
 
 
 def images(data: Mapping[str, Any]) -> list[str] | None:
@@ -255,14 +308,10 @@ def images(data: Mapping[str, Any]) -> list[str] | None:
 
 def one(chosen: Sequence[Any]) -> str | None:
     """Return the chosen option as text; several options as a JSON list, which is never the value of an answer."""
-    texts = [str(option) for option in chosen]
+    texts = [cell_text(option) or str(option) for option in chosen]
     if len(texts) > 1:
         return json.dumps(texts, ensure_ascii=False)
     return texts[0] if texts else None
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
 
 
 def batches(rows: Iterable[dict[str, Any]], table: str) -> Iterator[Any]:

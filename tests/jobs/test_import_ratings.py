@@ -391,7 +391,7 @@ def test_annotations_without_person_and_several_choices(tmp_path: Path) -> None:
 
 
 def test_spans_outside_of_their_text_are_rejects(tmp_path: Path) -> None:
-    marked = [result("mistakes", start=2, end=400, text="x", labels=["Wrong object"])]
+    marked = [result("mistakes", start=2, end=400, labels=["Wrong object"])]
     marked += [result("mistakes", start=2, end=5, text="dog", labels=["Wrong object"])]
     marked += [result("mistakes", start=0, end=1, text="A", labels=["Nonsense"])]
     source = export(tmp_path / "p.json", annotation(marked), generated="A dog.", generated_id="t1")

@@ -14,6 +14,7 @@ from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
 from jobs.store.writer import Reject
+from tests.cases import check_cases
 
 SPAN_LABELS = SpanLabels.from_dict({"name": "s", "kinds": [
     {"name": "mistakes", "kind": "mistake", "text": "generated", "labels": [
@@ -191,11 +192,11 @@ def test_spans_need_a_text_and_a_range_of_its_characters(tmp_path: Path) -> None
         result("mistakes", start=0, end=1, text="🐈", labels=["Mix-up"]),
         result("mistakes", start=0, end=1, text="🐈", labels=["swap"]),  # the same label of the same characters
         result("mistakes", start=2, end=5, text="🐈a", labels=None),  # in units of UTF-16
-        result("mistakes", start=1, end=3, text="other"),  # neither: the offsets of characters count
-        result("mistakes", start=0, end=2, hypertextlabels=["Mix-up"]),
-        result("mistakes", start=0, end=3, labels="swap"),
-        result("mistakes", start=0, end=3),
-        result("mistakes", start=0, end=3, labels=["Left out"]),
+        result("mistakes", start=1, end=3, text="other"),  # neither: rejected
+        result("mistakes", start=0, end=2, text="🐈🐈", hypertextlabels=["Mix-up"]),
+        result("mistakes", start=0, end=3, text="🐈🐈a", labels="swap"),
+        result("mistakes", start=0, end=3, text="🐈🐈a"),
+        result("mistakes", start=0, end=3, text="🐈🐈a", labels=["Left out"]),
         result("mistakes", start=1.0, end=3),
         result("mistakes", start=0, end=4),
         result("mistakes", start=1, end=1),
@@ -216,7 +217,8 @@ def test_spans_need_a_text_and_a_range_of_its_characters(tmp_path: Path) -> None
         ("c", 0, 0, None, "skipped"),
         ("d", 0, 0, None, "ok"),
     ]
-    assert rejects == [(1, "bad_span"), (1, "span_outside_text"), (1, "span_outside_text"), *[(2, "no_text")] * 2]
+    of_a = ["text_differs", "bad_span", "unclear_offsets", "unclear_offsets"]
+    assert rejects == [*[(1, reason) for reason in of_a], *[(2, "no_text")] * 2]
     assert [row["text_id"] for row in rows] == ["g"] * 4 + [content_id("generated", "", "🐈"), "g"]
     assert [row["annotation"] for row in rows] == [1, 1, 1, 1, 3, 4]
 
@@ -261,3 +263,104 @@ def test_files_that_are_no_export_are_named(tmp_path: Path) -> None:
     for message, first in cases.items():
         with pytest.raises(InputError, match=message):
             read(tmp_path, [first, task("a")])
+
+
+def test_answers_of_every_control_are_read_or_refused_by_name(tmp_path: Path) -> None:
+    def check(value: dict[str, Any], expected: str | None) -> None:
+        tasks = [task("a", annotation(result("q", **value)))]
+        if expected and expected.startswith("refused"):
+            with pytest.raises(InputError, match=f"control 'q' has answers .*{expected.removeprefix('refused ')}"):
+                read(tmp_path, tasks)
+        else:
+            assert [row["answer"] for row in read(tmp_path, tasks)[0]] == [expected]
+
+    place = {"start": 0, "end": 3, "text": "dog"}
+    check_cases(check, [
+        ({"selected": "left"}, "left"),
+        ({"taxonomy": [["art"]]}, "art"),
+        ({"taxonomy": [["art", "painting"]]}, "art/painting"),
+        ({"taxonomy": [["art"], ["news"]]}, '["art", "news"]'),
+        ({"datetime": "2024-05-01"}, "2024-05-01"),
+        ({"rating": 3.0}, "3"),
+        ({"number": 0}, "0"),
+        ({"text": ["a"]}, "a"),
+        ({"text": "a"}, "a"),
+        ({"choices": []}, None),
+        ({"choices": None}, None),
+        ({}, None),
+        ({**place, "labels": ["noun"]}, "noun"),
+        ({**place, "paragraphlabels": ["noun", "verb"]}, '["noun", "verb"]'),
+        ({**place, "choices": ["yes"]}, "yes"),
+        ({**place, "taxonomy": [["art"]]}, "art"),
+        ({**place, "text": ["note"]}, "note"),
+        ({"x": 1, "y": 1, "width": 2, "height": 2, "rotation": 0, "rectanglelabels": ["cat"]}, "cat"),
+        ({"ranker": {"rank": ["a", "b"]}}, "refused ranker"),
+        ({"ranker": ["b", "a"]}, "refused ranker"),
+        ({**place, "ranker": ["b"]}, "refused ranker"),
+        ({"text": ["x"], "chat": []}, "refused chat"),
+        (place, "refused a region without a label"),
+        ({"x": 1, "y": 2}, "refused a region without a label"),
+    ])  # fmt: skip
+
+
+def test_spans_are_where_their_stored_text_is(tmp_path: Path) -> None:
+    lines, emoji = "One line.\r\nTwo line.\r\nA red barn stands.", "😀 sky.\nA red\nbarn stands."
+
+    def check(text: str, start: int, end: int, stored: str | None, expected: tuple[int, int] | str) -> None:
+        stored_text = {} if stored is None else {"text": stored}
+        tasks = [task("a", annotation(result("mistakes", start=start, end=end, **stored_text)), generated=text)]
+        rows, rejects = read(tmp_path, tasks, table="spans", span_labels=SPAN_LABELS)
+        actual = [(row["start"], row["end"]) for row in rows], [reason for _, reason in rejects]
+        assert actual == (([], [expected]) if isinstance(expected, str) else ([expected], []))
+
+    check_cases(check, [
+        (lines, 22, 30, "red barn", (24, 32)),
+        (lines, 4, 13, "line.\nTwo", (4, 14)),
+        (lines, 4, 13, "line.\\nTwo", (4, 14)),
+        (lines.replace("\r\n", "\r"), 22, 30, "red barn", (22, 30)),
+        (lines, 0, 3, None, (0, 3)),
+        (lines, 22, 30, None, "unclear_offsets"),
+        (emoji, 10, 18, "red\\nbarn", (9, 17)),
+        (emoji, 10, 18, "red\nbarn", (9, 17)),
+        (emoji, 7, 15, None, "unclear_offsets"),
+        (emoji, 7, 15, "green", "text_differs"),
+        ("a dog, a dog, a dog", 8, 11, "dog", (9, 12)),
+        ("😀" * 9 + "a dog, a dog", 27, 30, "dog", (18, 21)),
+        ("literal \\n here", 8, 15, "\\n here", (8, 15)),
+        ("short", -3, -1, "or", (2, 4)),
+    ])  # fmt: skip
+
+
+def test_a_region_with_several_labels_has_all_of_them(tmp_path: Path) -> None:
+    regions = [
+        result("mistakes", start=0, end=1, labels=["swap", "drop"]),
+        result("mistakes", start=2, end=3, labels=["drop", "swap", "drop"]),
+        result("mistakes", start=2, end=4, hypertextlabels=["drop", "other"]),
+    ]
+    rows, rejects = read(
+        tmp_path, [task("a", annotation(*regions), generated="A dog.")], table="spans", span_labels=SPAN_LABELS
+    )
+    assert [(row["start"], row["end"], row["category"]) for row in rows] == [
+        (0, 1, "swap+drop"), (2, 3, "drop+swap"), (2, 4, "drop")
+    ]  # fmt: skip
+    assert rejects == [(1, "unknown_label")]
+
+
+def test_results_that_are_none_are_rejected_and_people_without_a_name_get_the_default(tmp_path: Path) -> None:
+    results: list[Any] = [
+        result("q", choices=["1"]),
+        "x",
+        5,
+        {"value": {"choices": ["1"]}},
+        {"from_name": "q", "value": 3},
+    ]
+    relation = {"type": "relation", "from_id": "a", "to_id": "b"}
+    tasks = [
+        task("a", annotation(*results, relation, completed_by=None), annotation(completed_by=8)),
+        task({"id": 1}), task(2.0, annotation(completed_by=3.0)),
+    ]  # fmt: skip
+    rows, rejects = read(tmp_path, tasks, default_rater="anna")
+    assert [(row["item_id"], row["rater"], row["answer"]) for row in rows] == [
+        ("a", "anna", "1"), ("a", "8", "1"), ("2", "3", "1")
+    ]  # fmt: skip
+    assert rejects == [*[(1, "not_a_result")] * 4, (2, "no_item_id")]

@@ -13,13 +13,14 @@ from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
 from jobs.annotation import prodigy, prodigy_form
-from jobs.annotation.answers import ISSUE, of_rubric
+from jobs.annotation.answers import ISSUE, of_list, of_rubric
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.writer import Reject
+from tests.cases import check_cases
 
 
 def line(**fields: Any) -> dict[str, Any]:
@@ -319,3 +320,36 @@ def test_an_issue_counts_if_it_is_offered_or_chosen_and_a_task_needs_no_question
     ]  # fmt: skip
     assert done[0].data["questions"] == ["q"]
     assert "questions" not in done[4].data
+
+
+def test_tasks_without_options_are_questions_of_yes_and_no(tmp_path: Path) -> None:
+    def binary(answer: str, **fields: Any) -> dict[str, Any]:
+        return {"item_id": answer, "label": "Q", "answer": answer, "_annotator_id": "anna", "question": "q", **fields}
+
+    lines = [binary("accept"), binary("reject"), binary("ignore")]
+
+    def check(values: tuple[str, ...], accepted: str, rejected: str) -> None:
+        questionnaire = of_list("r", values, ordinal=False)
+        rows, _ = read(tmp_path, lines, questionnaire=questionnaire)
+        assert [(row["answer"], row["status"]) for row in rows] == [
+            (accepted, None), (rejected, None), (None, "skipped")
+        ]  # fmt: skip
+
+    check_cases(check, [
+        (("yes", "no"), "yes", "no"), (("No", "Yes"), "Yes", "No"), (("0", "1"), "1", "0"),
+        (("false", "true"), "true", "false"),
+    ])  # fmt: skip
+    for values in (("1", "2", "3"), ("left", "right"), ("yes", "maybe", "no")):
+        for line_ in lines[:2]:
+            with pytest.raises(InputError, match="line 1 has no options, so that"):
+                read(tmp_path, [line_], questionnaire=of_list("r", values, ordinal=False))
+    of_choice = [binary("reject", options=[{"id": "yes"}]), binary("accept", accept=[])]
+    rows, _ = read(tmp_path, of_choice, questionnaire=of_list("r", ("yes", "no"), ordinal=False))
+    assert [(row["answer"], row["status"]) for row in rows] == [(None, "refused"), (None, None)]
+
+
+def test_tasks_without_a_session_get_the_default_rater(tmp_path: Path) -> None:
+    lines = [line(_annotator_id=None, _session_id=None), line(_annotator_id="bo"), line(item_id=1.0, _annotator_id=2.0)]
+    rows, rejects = read(tmp_path, lines, default_rater="anna")
+    assert [(row["item_id"], row["rater"]) for row in rows] == [("i", "anna"), ("i", "bo"), ("1", "2")]
+    assert rejects == []

@@ -162,7 +162,6 @@ def test_free_texts_are_read_for_remarks_alone(readings: Readings) -> None:
 
 def test_keys_that_a_format_does_not_take_are_refused(readings: Readings) -> None:
     cases = [
-        ({"file": FILES["prodigy"], "rubric": RUBRIC, "rater": "anna"}, "rater=anna: format=prodigy already names"),
         ({"file": FILES["label_studio"], "table": "spans"}, "format=label_studio needs span_labels=NAME"),
         ({"rubric": RUBRIC, "question": "nothing"}, "question=nothing: rubric mood has shown, people"),
         ({"rubric": {**RUBRIC, "questions": []}}, "^import_ratings: "),
