@@ -46,7 +46,7 @@ def cell_text(value: Any) -> str | None:
     """Return the text of a cell of a file, such as an id, the same for whatever type a program gave the column.
 
     A whole number is its digits, also as a float, into which programs convert integers next to a missing value. None
-    for an empty cell, and for a list or an object, which is no text.
+    for an empty cell, and for a list or an object, which is not text.
     """
     if value is None or isinstance(value, list | tuple | dict | bytes | bytearray | memoryview):
         return None
