@@ -19,8 +19,8 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.reduced_question import Key, Reduced
 from jobs.analysis.versions_of_models import versions_of_models
 from jobs.errors import InputError
-from jobs.metrics import condition_changes, dsg, suite
-from jobs.metrics.condition_changes import ConditionRatings
+from jobs.metrics import condition_changes, dsg, f1_changes, suite
+from jobs.metrics.condition_pairs import ConditionRatings
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion, of_rubric
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -120,11 +120,13 @@ def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> 
         yield condition_changes.too_many(len(answered))
     for first, second in compared:
         yield from condition_changes.condition_changes(by_name[first], by_name[second])
+        if settings.baseline_condition is not None:
+            yield from f1_changes.f1_over_best(by_name[first], by_name[second])
     if settings.reference_condition in by_name:
         for name, ratings in by_name.items():
             reference = reference_for(name, settings.reference_condition, by_name)
             if name != reference:
-                yield from condition_changes.f1_ratios(by_name[reference], ratings)
+                yield from f1_changes.f1_ratios(by_name[reference], ratings)
 
 
 def _context(

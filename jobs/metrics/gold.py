@@ -114,6 +114,18 @@ def classification(
             yield estimated(name, definition, value, count, coverage=coverage, interval=interval, dims=dims)
 
 
+def f1(cells: Floats, items: NDArray[np.int64], labels: NDArray[np.int64], average: Average) -> float | None:
+    """Return F1 of float64[n, 3] `outcomes` of pairs of item and label, without an interval; None if undefined."""
+    if not len(cells):
+        return None
+    drawn = _drawn(cells, items, labels, average, Units(items))
+    if average == "samples":
+        rates, defined = _defined(_rate(drawn.rows, "f1"))
+        return float(rates.sum() / defined.sum()) if defined.any() else None
+    value = float(_mean_rate(drawn.rows.sum(0)[None], drawn.shape, "f1", average)[0])
+    return None if np.isnan(value) else value
+
+
 def outcomes(right: Bools, predicted: Bools) -> Floats:
     """Return float64[n, 3]: whether each label is a true, a false or a missed positive."""
     return np.stack([right & predicted, ~right & predicted, right & ~predicted], axis=1).astype(np.float64)

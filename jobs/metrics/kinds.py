@@ -50,6 +50,7 @@ class Topic(StrEnum):
     SCORES_BY_SUBGROUP = "Scores by subgroup"
     SUBGROUPS = "Comparison of subgroups"
     CHANGES = "Changes between conditions"
+    OVER_BEST = "Models without ratings under the baseline, and the best one there"
     BIASES = "Biases of judges"
     WITH_PEOPLE = "Models and people"
     SINGLE_RATERS = "Models and single raters of a target"
@@ -158,6 +159,7 @@ KINDS = (
     _kind("share_at_least_change", Quantity.DIFFERENCE, Topic.CHANGES),
     _kind("f1_change", Quantity.NUMBER, Topic.CHANGES),
     _kind("f1_ratio", Quantity.NUMBER, Topic.CHANGES),
+    _kind("f1_over_best", Quantity.NUMBER, Topic.OVER_BEST, label="F1 minus that of the best"),
     _kind("accuracy_change", Quantity.DIFFERENCE, Topic.CHANGES),
     _kind("pearson_with_people_change", Quantity.NUMBER, Topic.CHANGES),
     _kind("pearson_by_image_change", Quantity.NUMBER, Topic.CHANGES),

@@ -127,6 +127,7 @@ FAMILIES = (
     MetricFamily(Topic.SCORES_BY_SUBGROUP, ("metric", "group"), needs="attribute"),
     MetricFamily(Topic.SUBGROUPS, ("metric", "part", "threshold")),
     MetricFamily(Topic.CHANGES, ("first", "second")),
+    MetricFamily(Topic.OVER_BEST, ("first", "second")),
     MetricFamily(Topic.BIASES, ("metric", "kind")),
     MetricFamily(Topic.WITH_PEOPLE, ("rater",)),
     MetricFamily(Topic.SINGLE_RATERS, ("metric",)),

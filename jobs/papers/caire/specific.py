@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from jobs.analysis.conditions import reference_for
 from jobs.papers.caire.raters import ShownRater, dims, with_printed
+from jobs.papers.metric_index import ABSENT
 from jobs.papers.model import PaperCell, PaperRow, PaperTable
 from jobs.papers.study import Study
 
@@ -49,20 +50,26 @@ def _f1_table(study: Study, name: str, title: str, judges: Sequence[ShownRater])
         notes=(
             f"F1 is the {options.get('average', 'micro')} average; a label is predicted where the score is "
             f"{options.get('reading', '>=4')}.",
-            "Changes are paired by item and label, of the same rater; the paper's text model is compared with its best "
-            "vision-language model.",
+            "Changes are paired by item and label, of the same rater. A model without ratings under the baseline, such "
+            "as a text model, is compared with the model that has the highest F1 there, as in the paper.",
         ),
     )
 
 
 def _change(study: Study, judge: ShownRater, baseline: str | None) -> PaperCell:
+    """Return the change of F1 from the baseline, for a model without ratings under it from the best one that has them.
+
+    Encoders are shown no context, and have no change.
+    """
     printed = study.printed("table_8" if "likelihood" in judge.role else "table_1").at(judge.in_paper(study), "change")
-    if baseline is None or judge.condition == baseline:
+    if baseline is None or judge.condition == baseline or judge.role == "encoder":
         return PaperCell(printed=printed)
-    both = {"first": baseline, "second": judge.condition}
-    reason = f"{judge.rater} has no ratings under {baseline!r}"
-    return study.cell(
-        "f1_change", dims(study, group=judge.rater, **both, **_reading(study)), printed=printed, reason=reason
+    at = dims(study, group=judge.rater, first=baseline, second=judge.condition, **_reading(study))
+    reason = f"{judge.rater} has no ratings under {baseline!r}, and no model has F1 there to compare it with"
+    own_change = study.metrics.get("f1_change", at, reason=reason)
+    return PaperCell(
+        own_change if own_change.definition != ABSENT else study.metrics.first("f1_over_best", at, reason=reason),
+        printed,
     )
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from jobs.metrics.metric import Metric
+from jobs.metrics.intervals import no_interval
+from jobs.metrics.metric import Metric, estimated, undefined
 from jobs.metrics.question import PEOPLE
 from jobs.papers.caire.raters import ShownRater, dims, with_printed
 from jobs.papers.metric_index import ABSENT, MetricIndex
@@ -119,29 +120,39 @@ def _of_judge(
 def _agreement(study: Study) -> PaperTable:
     """Return table 14: agreement among the raters of each country."""
     parts = _parts(study, "target", "alpha", group=PEOPLE)
+    sources = list(dict.fromkeys(header[1] for _, _, header in parts))
+    columns = [*(column for _, column, _ in parts), *sources]
     printed, rows = study.printed("table_14"), []
     for of_row, (metric, more, label) in AGREEMENT.items():
-        cells = tuple(
-            PaperCell(
-                _first(study, metric, dims(study, group=PEOPLE, **more, **subgroup)),
-                printed.at(of_row, column),
-                "number",
-            )
-            for subgroup, column, _ in parts
-        )
-        rows.append((of_row, PaperRow((label,), cells)))
+        values = [_first(study, metric, dims(study, group=PEOPLE, **more, **subgroup)) for subgroup, _, _ in parts]
+        for source in sources:
+            values.append(_mean([m for m, part in zip(values, parts, strict=False) if part[2][1] == source]))
+        cells = (PaperCell(m, printed.at(of_row, column), "number") for m, column in zip(values, columns, strict=True))
+        rows.append((of_row, PaperRow((label,), tuple(cells))))
     return PaperTable(
         name="table_14",
         title="Agreement among people by their country",
         citation="CAIRE, table 14",
         row_headers=("Measure",),
-        columns=tuple(header for _, _, header in parts),
-        rows=with_printed(study, "table_14", rows, [column for _, column, _ in parts], unit="number"),
+        columns=(*(header for _, _, header in parts), *(("Avg.", source) for source in sources)),
+        rows=with_printed(study, "table_14", rows, columns, unit="number"),
         notes=(
             "The paper names neither the level of its alpha nor the weights of its weighted alpha; its numbers are "
-            "shown next to the ordinal and the interval alpha.",
+            "shown next to the ordinal and the interval alpha. Avg. is the mean over countries, which n counts.",
         ),
     )
+
+
+def _mean(values: Sequence[Metric]) -> Metric:
+    """Return the mean of the metrics of several countries."""
+    defined = [metric.value for metric in values if metric.value is not None]
+    definition = f"Mean over countries: {values[0].definition.partition(';')[0]}; n counts countries with a value."
+    coverage = len(defined) / len(values)
+    if not defined:
+        return undefined("country_average", definition, "no country has a value", coverage=coverage)
+    interval = no_interval("the countries are all of the study")
+    value = sum(defined) / len(defined)
+    return estimated("country_average", definition, value, len(defined), coverage=coverage, interval=interval)
 
 
 def _first(study: Study, metric: str, wanted: dict[str, str]) -> Metric:

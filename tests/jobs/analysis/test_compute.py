@@ -158,7 +158,8 @@ def test_changes_are_between_compared_conditions_and_from_the_reference(monkeypa
     monkeypatch.setattr(module, "compared", lambda by_name, baseline: pairs)
     monkeypatch.setattr(module, "too_many", lambda count: f"{count} conditions")
     monkeypatch.setattr(module, "condition_changes", lambda one, other: [f"{one.name}>{other.name}"])
-    monkeypatch.setattr(module, "f1_ratios", lambda one, other: [f"{one.name}/{other.name}"])
+    monkeypatch.setattr(compute.f1_changes, "f1_ratios", lambda one, other: [f"{one.name}/{other.name}"])
+    monkeypatch.setattr(compute.f1_changes, "f1_over_best", lambda one, other: [f"{other.name} over best {one.name}"])
 
     def changes(names: str, *, baseline: str | None = None, reference: str | None = None) -> list[Any]:
         answered: Any = [SimpleNamespace(name=name) for name in names]
@@ -170,6 +171,8 @@ def test_changes_are_between_compared_conditions_and_from_the_reference(monkeypa
     assert changes("ab", baseline="a", reference="z") == []
     pairs += [("a", "b"), ("c", "a")]
     assert changes("abc") == ["a>b", "c>a"]
+    pairs[:] = [("a", "b")]
+    assert changes("abc", baseline="a") == ["a>b", "b over best a"]
 
 
 def test_subgroups_of_targets_are_crossed_where_there_are_such_items() -> None:

@@ -10,7 +10,9 @@ from scipy.stats import pearsonr
 from sklearn.metrics import f1_score
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.condition_changes import ConditionRatings, compared, condition_changes, f1_ratios
+from jobs.metrics.condition_changes import compared, condition_changes
+from jobs.metrics.condition_pairs import ConditionRatings
+from jobs.metrics.f1_changes import f1_over_best, f1_ratios
 from jobs.metrics.intervals import Units
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from tests.cases import check_cases
@@ -233,6 +235,44 @@ def test_the_ratio_of_f1_by_hand():
     undefined = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(none, conditions)}["micro", ">=4"]
     assert (undefined.value, undefined.n, undefined.coverage) == (None, 6, 1.0)
     assert str(undefined.reason).startswith("F1 is 0 under the first condition")
+
+
+def test_a_model_that_only_rated_under_the_second_condition_is_compared_with_the_best_one():
+    """Two models under none; a text model under article, which did not rate one pair and rated an unjudged one."""
+    rng = np.random.default_rng(3)
+    item, target = np.repeat(np.arange(30), 2), np.tile([0, 1], 30)
+    right = rng.random(60) < 0.4
+    judged = np.arange(60) != 7
+    of_gold = {"right": right, "judged": judged}
+    scores = np.where(rng.random((60, 3)) < [[0.6, 0.8, 0.9]], right[:, None], ~right[:, None]) * 4.0 + 1
+    scores[9, 2] = np.nan
+    none = condition("none", scores[:, :2], ["m", "n"], item, target, **of_gold)
+    article = condition("article", scores[:, [0, 2]], ["m", "x"], item, target, **of_gold)
+    metrics = {(m.dims["average"], m.dims["positive"]): m for m in f1_over_best(none, article)}
+    assert {m.dims["group"] for m in metrics.values()} == {"x"}
+    micro = metrics["micro", ">=4"]
+    whole, both = judged, judged & ~np.isnan(scores[:, 2])
+    values = [f1_score(right[whole], scores[whole, column] >= 4) for column in (0, 1)]
+    assert values[1] > values[0]
+    assert (micro.dims["best"], micro.dims["first"], micro.dims["second"]) == ("n", "none", "article")
+    expected = f1_score(right[both], scores[both, 2] >= 4) - f1_score(right[both], scores[both, 1] >= 4)
+    assert (micro.value, micro.n, micro.coverage) == (pytest.approx(expected), 58, 58 / 59)
+    assert micro.low < micro.value < micro.high
+    macro = metrics["macro", ">4"].value
+    assert macro == pytest.approx(sum(
+        f1_score(right[part], scores[part, 2] > 4) - f1_score(right[part], scores[part, 1] > 4)
+        for part in (both & (target == 0), both & (target == 1))
+    ) / 2)  # fmt: skip
+    samples = metrics["samples", ">=4"]
+    assert samples.value is not None
+    assert list(f1_over_best(article, none)) != []  # n rated under none alone
+    assert list(f1_over_best(none, none)) == []
+    elsewhere = condition("article", scores[:, 2:], ["x"], item + 100, target, **of_gold)
+    assert {m.reason for m in f1_over_best(none, elsewhere)} == {
+        "no pair of item and label that is labelled in gold is rated by both models"
+    }  # fmt: skip
+    without_gold = condition("article", scores[:, 2:], ["x"], item, target)
+    assert list(f1_over_best(none, without_gold)) == []
 
 
 def test_the_interval_of_a_paired_change_is_that_of_pairs():

@@ -48,6 +48,7 @@ def report(tmp_path_factory):
                 ratings.append(rating(f"i{i}", model, "relevant", value, target=country))
                 again = str(1 + (i * 2 + c * c + m) % 5)
                 ratings.append(rating(f"i{i}", model, "relevant", again, target=country, condition="article"))
+            ratings.append(rating(f"i{i}", "text@1", "relevant", str(1 + (i + c) % 5), target=country))
         for n, person in enumerate(PEOPLE):
             ratings.append(rating(f"i{i}", person, "relevant", str(1 + (i * 3 + n) % 5), target=PEOPLE[person]))
             ratings.append(rating(f"i{i}", person, "kind", ("event", "place", "unsure")[(i + n * (n % 3)) % 3]))
@@ -90,7 +91,7 @@ def report(tmp_path_factory):
     keys.append(f"questions={write_file(folder / 'questions', 'questions', questions)}")
     more = ["metrics.ensembles.two=[qwen3,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
             "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true", "likert=r/relevant",
-            "metrics.reference_condition=article",
+            "metrics.reference_condition=article", "metrics.baseline_condition=article", "metrics.leave_out=[text]",
             "metrics.weights.mine=[[0,1,1,1,1],[1,0,1,1,1],[1,1,0,1,1],[1,1,1,0,1],[1,1,1,1,0]]"]  # fmt: skip
     cli.execute("report", [*keys, *more, f"out={folder}/out"])
     return folder / "out"

@@ -89,6 +89,22 @@ def test_raters_are_in_the_table_of_their_context() -> None:
     assert alone["table_1"].columns == (("F1",), ("Change",))
 
 
+def test_a_text_model_is_compared_with_the_best_model_without_context_and_an_encoder_with_none() -> None:
+    judges = [ShownRater("clip", "", "encoder"), ShownRater("m", "none", "none")]
+    judges += [ShownRater(rater, "article", "article") for rater in ("text", "new")]
+    metrics = [
+        *(of_rater("f1", 0.5, judge.rater, condition=judge.condition) for judge in judges),
+        of_rater("f1_over_best", 0.3, "text", first="none", second="article", best="m"),
+        of_rater("f1_over_best", 0.4, "clip", first="none", second="", best="m"),
+    ]
+    shown = by_name(metrics, judges, baseline="none")["table_1"]
+    assert rows_of(shown) == {
+        ("clip", "encoder"): [(0.5, None), NONE], ("m", "no context"): [(0.5, None), NONE],
+        ("text", "linked article"): [(0.5, None), (0.3, None)], ("new", "linked article"): [(0.5, None), NONE],
+    }  # fmt: skip
+    assert shown.reasons == ("new has no ratings under 'none', and no model has F1 there to compare it with",)
+
+
 def test_likelihoods_are_compared_with_likelihoods_with_the_right_article() -> None:
     likely, right = "article; log-likelihood", "gold; log-likelihood"
     metrics = [of_rater("f1", 0.5, "m", condition=condition) for condition in (likely, right)]

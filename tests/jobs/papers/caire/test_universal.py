@@ -150,15 +150,19 @@ def test_agreement_of_people_needs_no_judge_that_is_compared_with_them() -> None
     printed = {"table_14": PrintedTable("t", ["b"], {"alpha": [7], "other": [8]}, percent=False)}
     tables_by_name = by_name(metrics, [shown("m")], printed=printed, **PEOPLE)
     assert list(tables_by_name) == ["table_14"]
-    assert tables_by_name["table_14"].columns == (("A", ""), ("B", ""))
-    assert units_of(tables_by_name["table_14"]) == ["number", "number"]
+    assert tables_by_name["table_14"].columns == (("A", ""), ("B", ""), ("Avg.", ""))
+    assert units_of(tables_by_name["table_14"]) == ["number"] * 3
     assert [*rows_of(tables_by_name["table_14"]).values()] == [
-        [(0.6, None), (0.1, 7)], [NONE, (0.2, None)], [(0.4, None), NONE], [NONE, (0.5, None)], [NONE, (None, 8)]
+        [(0.6, None), (0.1, 7), (0.35, None)], [NONE, (0.2, None), (0.2, None)], [(0.4, None), NONE, (0.4, None)],
+        [NONE, (0.5, None), (0.5, None)], [NONE, (None, 8), NONE]
     ]  # fmt: skip
+    averages = [row.cells[2].metric for row in tables_by_name["table_14"].rows[:4]]
+    assert [(average.n, average.coverage) for average in averages if average] == [(2, 1), (1, 0.5), (1, 0.5), (1, 0.5)]
     assert by_name(metrics, [shown("m")]) == {}
     under = [replace(one, dims={**one.dims, "condition": "x"}) for one in metrics]
     other = metric("refusals", 0.9, rubric="relevance", question="relevance", condition="a")
     assert rows_of(by_name([other, *under], [shown("m")], **PEOPLE)["table_14"])["Krippendorff's alpha, ordinal",] == [
         (0.6, None),
         (0.1, None),
+        (0.35, None),
     ]  # which no condition changes
