@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import bootstrap, proportion, ratio, share
+from jobs.metrics.intervals import ShareSums, bootstrap, proportion, ratio, share
 from jobs.metrics.metric import Metric, estimated, undefined
 
 _PEOPLE = "Number of people who were asked the question (Century, section 3.3 and appendix T); n counts people."
@@ -106,8 +106,7 @@ def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Metri
     """Yield the shares of a group's ratings that ended without an answer: reported, skipped, refused, …
 
     Reported and skipped are always included (Century, appendices L, T and X). A few raters may account for most of
-    them, as in Century, where two made 137 of 147 reports. The bootstrap therefore draws raters; if that gives no
-    interval, ratings are taken as independent.
+    them, as in Century, where two made 137 of 147 reports. The units of the interval are therefore raters.
 
     Args:
         ended: status -> number of ratings, of each rater.
@@ -119,14 +118,13 @@ def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Metri
     for status in (s for s in STATUSES if s in occur | {Status.REPORTED, Status.SKIPPED}):
         rows = np.array([[statuses.get(status, 0), sum(statuses.values())] for statuses in ended], np.float64)
         hits = int(rows[:, 0].sum())
-        drawn = bootstrap(rows, ratio, unit_name="raters")
         yield estimated(
             "status_share",
             _STATUS_SHARE,
             hits / total,
             total,
             coverage=1.0,
-            interval=proportion(hits, total) if drawn.reason else drawn,
+            interval=ShareSums.of(rows).interval("raters"),
             dims={"group": group, "status": str(status)},
         )
 

