@@ -141,9 +141,9 @@ def too_few(units: int, unit_name: str) -> Interval | None:
 @lru_cache(maxsize=1000)
 def student(units: int) -> float:
     """Return the 97.5 % quantile of Student's t with `units` - 1 degrees of freedom; units must be at least 2."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # scipy.stats takes seconds to import
 
-    return float(t.ppf(0.975, units - 1))
+    return float(stdtrit(units - 1, 0.975))
 
 
 def estimate(
