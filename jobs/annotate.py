@@ -17,6 +17,7 @@ answers. In the tools, pictures are blurred until the rater shows them; raters c
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -54,7 +55,10 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    chosen, drawn = shown_items.choose(sources, cfg.draw, cfg.together, exclusion_filter=exclusion_filter)
+    left_out: Counter[str] = Counter()
+    chosen, drawn = shown_items.choose(
+        sources, cfg.draw, cfg.together, exclusion_filter=exclusion_filter, left_out=left_out
+    )
     own_sets = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
     chosen = [row for row in chosen if not own_sets or row["item_id"] in own_sets]
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.per_rater, encoding=cfg.raters_encoding)
@@ -64,8 +68,12 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     rows = study_plan.assignment_rows(cfg, tasks)
     out = locations.absolute(cfg.out)
     plan = _plan(cfg, sources, rows, study.rubric, exclusions.identity(excluded))
+    lines = [drawn] if drawn else []
+    if left_out:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
+        lines.append(f"{quantity(left_out.total(), 'item')} left out ({reasons})")
     if cfg.plan:
-        summary.show_plan("annotate", plan, note=study_plan.describe(cfg, tasks), lines=[drawn] if drawn else [])
+        summary.show_plan("annotate", plan, note=study_plan.describe(cfg, tasks), lines=lines)
         return None
     if not cfg.overwrite and (purged := purged_table(plan, ["plan"])) is not None:
         tasks = purged["counts"]["rows_out"]
@@ -81,12 +89,13 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = len(rows)
+            writer.counts.tallies["left out"] = dict(left_out)
             writer.write(schemas.to_table(rows, TABLES["assignments"].schema()))
     manifest = run.finish()
     summary.show_result("annotate", manifest, run)
     summary.show_exclusions(excluded, exclusion_filter.matched)
-    if drawn:
-        say(f"  {drawn}")
+    for line in lines:
+        say(f"  {line}")
     say(f"  {study_plan.describe(cfg, tasks)}")
     say(f"  {quantity(count, 'file')} in {folder}")
     return manifest

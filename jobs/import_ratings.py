@@ -140,6 +140,8 @@ def _show(cfg: ImportRatingsConfig, importer: Importer, manifest: dict[str, Any]
     summary.show_result("import_ratings", manifest, run)
     for reject in importer.first_rejects:
         say(f"  rejected: {reject.file}, position {reject.position:,}: {reject.message}")
+    if cfg.items == "id" and cfg.columns.item_id:  # not a sheet of annotate, which has the items' ids
+        say("  items=id: the names of the items were not checked; items=TABLE finds them, and rejects unknown ones")
     if importer.first_repeat:
         say(f"  repeated (duplicates={cfg.duplicates}), the first at {importer.first_repeat}")
     tallies = manifest["counts"]["tallies"]

@@ -1,12 +1,15 @@
 """A study's items as shown to people, from the tables images, records, items, texts and responses."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.items import JUDGED, RESPONSE_STATUS
 from actors.status import Status
 from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
 from jobs.annotation.own_questions import OwnSet
@@ -50,29 +53,38 @@ class Showing:
 
 
 def choose(
-    sources: ShownTables, draw: CompleteDrawConfig, together: str | None = None, *, exclusion_filter: ExclusionFilter
+    sources: ShownTables,
+    draw: CompleteDrawConfig,
+    together: str | None = None,
+    *,
+    exclusion_filter: ExclusionFilter,
+    left_out: Counter[str] | None = None,
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the items to show, ordered by id, and a description of the draw (empty without a draw).
 
     Each item has item_id, image_ids, text_ids, response_id, attributes and its set: the items of a picture, or those
-    with one value of the column or attribute `together`; without `together`, the set is the item's own id. Pictures
-    that are excluded or not ok are left out before the draw.
+    with one value of the column or attribute `together`; without `together`, the set is the item's own id. Items that
+    are excluded, have no text to judge, or a picture whose status in `images` is not ok, are left out before the draw.
+
+    Args:
+        left_out: counts the items that are left out, by reason, except those that are excluded.
 
     Raises:
         InputError: two tables have one item with different content, no item is left, the draw is not possible, or no
             item has the column or attribute `together`.
     """
     sets = Draw(DrawConfig(by=together), sources.main.name, by="together") if together else None
-    drawn, columns = None, []
+    drawn, columns, failed = None, [], _failed_pictures(sources)
     if draw.is_set:
         groups = Draw(draw, sources.main.name)
         columns = groups.columns
-        for batch in _usable(sources.main, columns, exclusion_filter):
+        for batch in _usable(sources.main, columns, exclusion_filter, failed, Counter()):
             groups.add(batch)
         drawn = groups.drawn()
     items: dict[str, dict[str, Any]] = {}
     columns = [*columns, *(sets.columns if sets else ())]
-    for batch in _usable(sources.main, columns, exclusion_filter):
+    left_out = Counter() if left_out is None else left_out
+    for batch in _usable(sources.main, columns, exclusion_filter, failed, left_out):
         rows = batch if drawn is None else batch.filter(pa.array(drawn.mask(groups.keys(batch))))
         keys = sets.add(rows) if sets else None
         for number, row in enumerate(rows.to_pylist()):
@@ -84,15 +96,49 @@ def choose(
     if sets:
         sets.drawn()  # raises if no item has the column or attribute
     if not items:
-        raise InputError(f"{sources.main.uri}: no item is left to show; all are excluded, or no picture is ok")
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
+        why = f"left out: {reasons}" if reasons else "all are excluded"
+        raise InputError(f"{sources.main.uri}: no item is left to show; {why}")
     return [items[item_id] for item_id in sorted(items)], str(drawn or "")
 
 
-def _usable(main: Tables, columns: Sequence[str], exclusion_filter: ExclusionFilter) -> Iterator[pa.Table]:
-    """Yield the rows that can be shown, with `columns` and an item's columns."""
+def _failed_pictures(sources: ShownTables) -> dict[str, str]:
+    """Return the status of each picture of the items that is not ok in any rendition."""
+    failed: dict[str, str] = {}
+    ok: set[str] = set()
+    if sources.main.name == "items" and sources.images:
+        for batch in sources.images.batches(["image_id", "status"]):
+            for image, status in zip(batch["image_id"].to_pylist(), batch["status"].to_pylist(), strict=True):
+                if status == Status.OK:
+                    ok.add(image)
+                else:
+                    failed.setdefault(image, str(status or "unknown"))
+    return {image: status for image, status in failed.items() if image not in ok}
+
+
+def _usable(
+    main: Tables,
+    columns: Sequence[str],
+    exclusion_filter: ExclusionFilter,
+    failed: Mapping[str, str],
+    left_out: Counter[str],
+) -> Iterator[pa.Table]:
+    """Yield the rows that can be shown, with `columns` and an item's columns, and count others by reason."""
     always = draw_columns(main.name) if main.name == "images" else _ITEM
     for batch in main.batches(list(dict.fromkeys([*always, *columns]))):
-        yield batch.filter(pa.array(usable(batch, main.name, exclusion_filter)))
+        reasons = [_reason(row, failed) for row in batch.select(list(always)).to_pylist()]
+        left_out.update(filter(None, reasons))
+        shown = usable(batch, main.name, exclusion_filter) & np.array([reason is None for reason in reasons], bool)
+        yield batch.filter(pa.array(shown))
+
+
+def _reason(row: Mapping[str, Any], failed: Mapping[str, str]) -> str | None:
+    """Return why a picture or item cannot be shown, apart from exclusions; None if it can be."""
+    if "status" in row:
+        return None if row["status"] == Status.OK else f"picture {row['status']}"
+    if (status := dict(row["attributes"] or ()).get(RESPONSE_STATUS, Status.OK)) not in JUDGED:
+        return f"response {status}"
+    return next((f"picture {failed[image]}" for image in row["image_ids"] or () if image in failed), None)
 
 
 def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: Showing) -> list[ShownItem]:

@@ -224,7 +224,7 @@ def _lede(images: TableSource | None, distributions: Distributions) -> str:
             parts[0] += f" (of {images.rows:,} requested)"
     if results := distributions.result():
         raters = len({d.rater for d in results})
-        parts.append(f"{quantity(sum(d.with_input for d in results), 'rating')} by {quantity(raters, 'rater')}")
+        parts.append(f"{quantity(sum(d.asked for d in results), 'rating')} by {quantity(raters, 'rater')}")
     return f"{' and '.join(parts)}." if parts else ""
 
 

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from actors.quantities import quantity
+from actors.status import STATUSES, Status
 from jobs.html.formats import in_words, link, number, percent, writable
 from jobs.html.style import STYLE
 from jobs.html.thumbnails import Thumbnail
@@ -341,11 +343,14 @@ def _most_given(codes: Sequence[str], distributions: Sequence[Distribution]) -> 
     return [code for code in codes if code in shown]
 
 
-def _totals(page: Page) -> dict[str, int]:
+def _totals(page: Page) -> dict[str, Any]:
+    """Return the numbers of the headline; `asked` ratings are the sum of `statuses`, as in the tables of ratings."""
     distributions = page.distributions
+    statuses = sum((Counter(d.statuses) for d in distributions), start=Counter[str]())
     return {
-        "asked": sum(d.with_input for d in distributions),
-        "ok": sum(d.ok for d in distributions),
+        "asked": statuses.total(),
+        "ok": statuses[Status.OK],
+        "statuses": {status: statuses[status] for status in STATUSES if statuses[status]},
         "raters": page.raters_total or len({label_of(d) for d in distributions}),
         "questions": len({(d.rubric, d.question) for d in distributions}),
     }

@@ -101,6 +101,23 @@ def test_the_files_have_the_tasks_of_the_plan(study: Path, tmp_path: Path) -> No
     assert "remine-blurred" in (folder / "config.xml").read_text()
 
 
+@pytest.mark.parametrize("tool", ["spreadsheet", "prodigy", "label_studio"])
+def test_nobody_is_asked_about_an_item_whose_picture_was_not_fetched(
+    study: Path, tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = picture(99)["image_id"]
+    items = [{"item_id": f"i{n}", "kind": "image", "image_ids": [image["image_id"]], "text_ids": []}
+             for n, image in enumerate([*PICTURES[:3], {"image_id": broken}])]  # fmt: skip
+    write_table(str(tmp_path / "shown"), "items", items)
+    keys = [f"input={tmp_path / 'shown'}", f"images={study / 'images'}", "rubric=century_labels", f"tool={tool}"]
+    manifest = annotate(study, *keys, "per_item=2", "pictures=files", f"out={tmp_path / 'T'}")
+    assert {row["item_id"] for row in rows(tmp_path / "T" / "assignments")} == {"i0", "i1", "i2"}
+    assert "1 item left out (picture error 1)" in capsys.readouterr().out
+    assert manifest["counts"]["tallies"]["left out"] == {"picture error": 1}
+    files = list((tmp_path / "T" / tool).iterdir())
+    assert not any(broken in file.read_text("utf-8") for file in files if file.is_file())
+
+
 def test_the_same_seed_gives_the_same_files_and_another_is_refused_in_place(study: Path, tmp_path: Path) -> None:
     for name in ("A", "B"):
         annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=5", f"out={tmp_path / name}")

@@ -1,5 +1,6 @@
 """Parts of an item that people see, read from the tables that name it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +164,28 @@ def test_items_are_chosen_in_order_without_excluded_ones_and_in_sets(tmp_path: P
     everything = ExclusionFilter(frozenset({"local", "p", "q"}))
     with pytest.raises(InputError, match="no item is left to show"):
         choose(held, CompleteDrawConfig(), exclusion_filter=everything)
+
+
+def test_items_whose_picture_is_not_ok_are_left_out_and_counted(tmp_path: Path) -> None:
+    """A picture is ok if a rendition is; nobody is asked about an item of which another picture is not."""
+    pictures = [
+        *({"image_id": name, "rendition": "w300", "source_url": f"https://i/{name}", "status": status}
+          for name, status in (("p", "ok"), ("gone", "missing"), ("bad", "error"), ("twice", "error"))),
+        {"image_id": "twice", "rendition": "w600", "source_url": "https://i/twice", "status": "ok"},
+    ]  # fmt: skip
+    rows = [
+        item("a", ["p"]), item("b", ["gone"]), item("c", ["p", "bad"]), item("d", ["twice"]), item("e", ["gone"]),
+        item("f", ["p"], attributes=[("response_status", "refused")]), item("g", texts=["a"]),
+    ]  # fmt: skip
+    held, nothing = tables(tmp_path, main=rows, images=pictures), ExclusionFilter(frozenset())
+    for draw in (CompleteDrawConfig(), CompleteDrawConfig(n=9)):
+        left_out: Counter[str] = Counter()
+        shown, _ = choose(held, draw, exclusion_filter=nothing, left_out=left_out)
+        assert [row["item_id"] for row in shown] == ["a", "d", "g"]
+        assert left_out == {"picture missing": 2, "picture error": 1, "response refused": 1}
+    nobody = replace(held, main=tables(tmp_path / "none", main=rows[1:3], images=pictures).main)
+    with pytest.raises(InputError, match="no item is left to show; left out: picture error 1, picture missing 1"):
+        choose(nobody, CompleteDrawConfig(), exclusion_filter=nothing)
 
 
 def test_of_two_tables_with_one_item_both_must_say_the_same(tmp_path: Path) -> None:

@@ -410,3 +410,20 @@ def test_texts_that_are_longer_than_their_lines_can_be_unfolded():
     assert '<p class="caption" dir="auto"><b>reference</b> A dog.</p>' in short
     (unfolded,) = re.findall('<details class="whole">.*?</details>', long)
     assert f"<b>generated</b> &lt;b&gt;{'x' * FOLDED_TEXT}</p>" in unfolded
+
+
+def test_the_headline_counts_the_rows_of_the_tables_below():
+    """Ratings whose picture was missing are requested, too: the number is that of the manifest and of export."""
+    page = sample.page()
+    first, *others = page.distributions
+    missing = dataclasses.replace(first, asked=first.asked + 16, statuses={**first.statuses, "missing_input": 16})
+    page = dataclasses.replace(page, distributions=[missing, *others])
+    asked, ok = sum(d.asked for d in page.distributions), sum(d.ok for d in page.distributions)
+    html = render(page)
+    assert f"<dt>requested ratings</dt><dd>{asked:,}</dd>" in html
+    assert f"<dt>with status ok</dt><dd>{ok / asked:.1%}</dd>" in html
+    account = re.search(r'<p class="asked">([\d,]+) requested = (.*?)</p>', html)
+    assert account
+    numbers = {words: int(n.replace(",", "")) for n, words in re.findall(r"([\d,]+) ([a-z ]+?)(?: \+|$)", account[2])}
+    assert account[1] == f"{asked:,}"
+    assert (sum(numbers.values()), numbers["ok"], numbers["missing input"]) == (asked, ok, 16)
