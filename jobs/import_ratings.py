@@ -90,7 +90,12 @@ def _plan(
     return TablePlan(
         out=cfg.out,
         table=cfg.table,
-        identity=_identity(cfg, pseudonyms, excluded) | ({"items": items.identity} if items else {}),
+        identity={
+            **import_config.identity(cfg),
+            "anonymised": pseudonyms.fingerprint if pseudonyms else None,  # of the key, which is not kept
+            **exclusions.identity(excluded),
+            **({"items": items.identity} if items else {}),
+        },
         units=[Unit(content_id("annotations", locations.absolute(cfg.input)), tuple(files))],
         config=asdict(cfg),
         metadata=kept.metadata if kept else {},
@@ -106,34 +111,6 @@ def _kept(cfg: ImportRatingsConfig) -> KeptRubric | None:
     if cfg.rubric:
         return kept_rubric.of_rubric(Rubric.from_dict(cfg.rubric), cfg.rubric)
     return kept_rubric.of_answers(cfg.name, cfg.answers, ordinal=cfg.scale == "ordinal")
-
-
-def _identity(cfg: ImportRatingsConfig, pseudonyms: Pseudonyms | None, excluded: Exclusions) -> dict[str, Any]:
-    """Return what the rows depend on, including a fingerprint of the key of pseudonyms, but not the key."""
-    return {
-        "read": {
-            "format": cfg.format,
-            "table": cfg.table,
-            "name": cfg.name,
-            "answers": cfg.answers,
-            "scale": cfg.scale,
-            "condition": cfg.condition,
-            "question": cfg.question,
-            "rater": cfg.rater,
-            "rater_kind": cfg.rater_kind,
-            "rater_from": cfg.rater_from,
-            "method": cfg.method,
-            "items": cfg.items,
-            "encoding": cfg.encoding,
-            "delimiter": cfg.delimiter,
-            "duplicates": cfg.duplicates,
-        },
-        "columns": asdict(cfg.columns),
-        "rubric": content_id(json.dumps(cfg.rubric, sort_keys=True)) if cfg.rubric else None,
-        "span_labels": content_id(json.dumps(cfg.span_labels, sort_keys=True)) if cfg.span_labels else None,
-        "anonymised": pseudonyms.fingerprint if pseudonyms else None,
-        **exclusions.identity(excluded),
-    }
 
 
 def _show(cfg: ImportRatingsConfig, importer: Importer, manifest: dict[str, Any], run: TableRun) -> None:

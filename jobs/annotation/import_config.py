@@ -1,17 +1,20 @@
 """The keys of `import_ratings`, and the checks of their combinations."""
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
 
 from actors.conditions import ConditionSettings
+from actors.ids import content_id
 from jobs.annotation.columns import RatingColumns
 from jobs.annotation.input_files import FORMATS
 from jobs.annotation.repeats import RULES
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Writing
 from jobs.store import limits
+from jobs.store.files import locations
 
 IMPORTED = ("ratings", "spans", "remarks", "raters")  # tables
 RATER_FROM, SCALES = ("annotator", "assigned"), ("ordinal", "nominal")
@@ -96,3 +99,21 @@ def check(cfg: ImportRatingsConfig) -> None:
             raise InputError(f"columns.{key}={mapping}: must be of the form {{{kind}: column, …}}")
     if cfg.reports_min < 1:
         raise InputError(f"reports_min={cfg.reports_min}: must be at least 1")
+
+
+def identity(cfg: ImportRatingsConfig) -> dict[str, Any]:
+    """Return what the rows depend on among the keys: the place of the annotations, and how they are read.
+
+    The annotations themselves are not included: those that arrive later make a new generation of the same table.
+    """
+    names = ("format", "table", "name", "answers", "scale", "condition", "question", "rater", "rater_kind",
+             "rater_from", "method", "items", "encoding", "delimiter", "duplicates")  # fmt: skip
+    return {
+        "input": locations.absolute(cfg.input),
+        "read": {name: getattr(cfg, name) for name in names},
+        "columns": asdict(cfg.columns),
+        **{
+            name: content_id(json.dumps(value, sort_keys=True)) if (value := getattr(cfg, name)) else None
+            for name in ("rubric", "span_labels")
+        },
+    }

@@ -54,6 +54,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         yield ItemsPlan(
             units=spool.units(file),
             identity={
+                "input": file.object.uri,
                 "pictures": type(pictures).__name__.lower(),
                 **{key: settings[key] for key in IDENTITY},
                 **({"limit": cfg.limit} if cfg.limit else {}),

@@ -231,7 +231,8 @@ def _lede(images: TableSource | None, distributions: Distributions) -> str:
 def _provenance(sources: Sequence[TableSource], versions: Mapping[str, str]) -> list[tuple[str, str]]:
     return [
         ("time", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())),
-        *((source.name, f"{source.uri} (identity {source.identity})") for source in sources),
+        # The identity says how the rows were made, the objects what they are: two files may be read in one way.
+        *((s.name, f"{s.uri} (identity {s.identity}, objects {s.whole().etag})") for s in sources),
         *((f"time of {source.name}", text) for source in sources if (text := _spent(source))),
         ("code", versions["code"]),
         *((name, version) for name, version in sorted(versions.items()) if name != "code"),

@@ -69,6 +69,20 @@ def test_cells_become_the_rubrics_answers_and_nothing_is_guessed(tmp_path: Path)
     assert manifest["counts"]["status"] == {"ok": 4, "out_of_range": 2, "skipped": 1}
 
 
+def test_tables_of_different_files_have_different_identities(tmp_path: Path) -> None:
+    """The same file in another place to write has the same one; later answers in it are a new generation."""
+    texts = {"a": "item_id,rater,value\ni,anna,4\n", "b": "item_id,rater,value\ni,anna,5\n"}
+    for name, text in texts.items():
+        ratings(write(tmp_path / f"{name}.csv", text), *LIKERT, f"out={tmp_path / name}")
+    ratings(f"input={tmp_path / 'a.csv'}", *LIKERT, f"out={tmp_path / 'again'}")
+    identity = {name: open_table(str(tmp_path / name)).identity for name in ("a", "b", "again")}
+    assert identity["a"] == identity["again"] != identity["b"]
+    with pytest.raises(InputError, match=r"input"):
+        ratings(f"input={tmp_path / 'b.csv'}", *LIKERT, f"out={tmp_path / 'a'}")
+    ratings(write(tmp_path / "a.csv", texts["a"] + "j,anna,2\n"), *LIKERT, f"out={tmp_path / 'a'}")
+    assert (open_table(str(tmp_path / "a")).identity, len(rows(tmp_path / "a"))) == (identity["a"], 2)
+
+
 def test_long_and_wide_forms_of_csv_and_parquet_give_the_same_rows(tmp_path: Path) -> None:
     long = "item_id,rater,question,value\ni1,a,sensitive,1\ni1,a,How controversial is the picture?,5\n"
     wide = "item_id;rater;Sensitive;contro\ni1;a;1;5\n"

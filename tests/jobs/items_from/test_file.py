@@ -76,7 +76,8 @@ def test_the_identity_has_the_keys_that_change_rows(tmp_path: Path) -> None:
         identity = plan.identity
         assert plan.read(plan.units[0]).tables["texts"].column("text").to_pylist() == ["x,é"]
     assert set(identity) == {
-        "pictures", "columns", "separators", "kind", "item_per", "language", "encoding", "delimiter", "unit_rows",
+        "input", "pictures", "columns", "separators", "kind", "item_per", "language", "encoding", "delimiter",
+        "unit_rows",
     }  # fmt: skip
     expected = {"delimiter": ";", "encoding": "cp1252", "language": "de", "kind": "caption", "unit_rows": 7}
     assert identity.items() >= {**expected, "item_per": "note"}.items()

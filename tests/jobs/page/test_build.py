@@ -156,8 +156,8 @@ def test_a_page_names_its_inputs_with_their_counts_and_times(tmp_path: Path) -> 
     time, *provenance = shown.provenance
     assert time[0] == "time"
     assert provenance == [
-        ("images", f"{images.uri} (identity {images.identity})"),
-        *(("ratings", f"{source.uri} (identity {source.identity})") for source in ratings),
+        ("images", f"{images.uri} (identity {images.identity}, objects {images.whole().etag})"),
+        *(("ratings", f"{s.uri} (identity {s.identity}, objects {s.whole().etag})") for s in ratings),
         ("time of images", "7,200.0 s, estimated 60.0 (30.0 to 90.0); 2.00 GPU-hours; estimate: a trial"),
         ("code", "1"),
         ("numpy", "3"),
