@@ -9,6 +9,7 @@ from jobs.judging.settings import AskingConfig, ModelRunConfig
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration import named_keys
 from jobs.runtime.configuration.listed_models import LISTS
+from jobs.runtime.outcomes import check_outcome
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 
@@ -60,6 +61,7 @@ def run_each(
     for config in configs:
         try:
             manifest = run(config)
+            check_outcome(manifest)
         except (InputError, RunError) as error:
             failures[config.model.name] = error
             say(f"{job} {config.model.name} failed: {error}", err=True)

@@ -17,6 +17,7 @@ from jobs.runtime.command_line import commands, extras, help_text
 from jobs.runtime.command_line.arguments import to_overrides
 from jobs.runtime.configuration import config, config_files, named_keys
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
+from jobs.runtime.outcomes import check_outcome
 from jobs.runtime.process import console, signals, timings
 from jobs.runtime.process.console import say
 from jobs.store.files import faults
@@ -69,6 +70,7 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
     try:
         with console.fields(job=name):
             result = job(name).execute(cfg)
+            check_outcome(result)
             if getattr(cfg, "timings", False):
                 for line in timings.DRIVER.take_lines():
                     say(f"  {line}")
