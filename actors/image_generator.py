@@ -14,6 +14,7 @@ from actors.diffusion.settings import DrawingSettings, ImageModelSettings
 from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.rows import ImageRow
+from actors.special_tokens import DataTexts, special_tokens
 from actors.status import Status
 from actors.vlm import errors
 from actors.vlm.errors import EngineError
@@ -56,6 +57,9 @@ class ImageGenerator:
         if threads is not None:
             torch.set_num_threads(threads)
         self._pipeline = load_pipeline(model)
+        # Prompts may come from models or documents.
+        parts = (getattr(self._pipeline, name, None) for name in ("tokenizer", "tokenizer_2", "tokenizer_3"))
+        self._as_data = DataTexts(token for part in parts if part is not None for token in special_tokens(part))
         self._options = settings.options
         self._facts: ImageRow = {"author": author, "licence": licence}
         self._most: int | None = None  # largest batch, once one did not fit the memory
@@ -142,7 +146,7 @@ class ImageGenerator:
             options["negative_prompt"] = [options["negative_prompt"]] * len(rows)
         with torch.inference_mode():
             output = self._pipeline(
-                prompt=[row["prompt"] for row in rows],
+                prompt=[self._as_data(row["prompt"]) for row in rows],
                 generator=[torch.Generator("cpu").manual_seed(row["seed"]) for row in rows],
                 **options,
             )

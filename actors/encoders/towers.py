@@ -10,6 +10,7 @@ from actors.encoders.activations import make_contiguous
 from actors.encoders.facts import EncoderSource, Preprocessing, complete, find_source, geometry, pinned_weights
 from actors.encoders.transformers_encoders import HubEncoder, exponential, is_hub_encoder
 from actors.errors import ModelError, first_line, has_other_shapes
+from actors.special_tokens import DataTexts, special_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +124,9 @@ class OpenClipTower:
 
         if self._tokenizer is None:
             self._tokenizer = open_clip.get_tokenizer(self._source.model)
-        features: torch.Tensor = self._model.encode_text(self._tokenizer(list(texts)).to(self._device))
+            self._as_data = DataTexts(special_tokens(self._tokenizer), ignore_case=True)
+        tokens = self._tokenizer(list(map(self._as_data, texts)))
+        features: torch.Tensor = self._model.encode_text(tokens.to(self._device))
         return features
 
 

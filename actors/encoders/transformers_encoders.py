@@ -20,6 +20,7 @@ from actors.encoders.plain_files import CONFIG, PlainFiles, read_plain
 from actors.errors import first_line
 from actors.hub import check_reachable, commit, read
 from actors.model_files import check_weights
+from actors.special_tokens import DataTexts, special_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -240,7 +241,7 @@ class HubTower:
         """Encode texts; returns [n, dim]."""
         length = self._encoder.config.text_config.max_position_embeddings
         tokens = self._tokenizer(
-            [self._clean(text) for text in texts],
+            [self._clean(self._as_data(text)) for text in texts],
             padding="max_length",
             truncation=True,
             max_length=length,
@@ -254,6 +255,10 @@ class HubTower:
     @cached_property
     def _tokenizer(self) -> Any:
         return self._encoder.load_tokenizer()
+
+    @cached_property
+    def _as_data(self) -> DataTexts:
+        return DataTexts(special_tokens(self._tokenizer))
 
     @cached_property
     def _clean(self) -> Callable[[str], str]:

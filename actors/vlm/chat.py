@@ -77,6 +77,7 @@ class Chat(ChatFormat):
             picture: PIL image, a sequence of several, or None.
         """
         picture = picture if self.sees_pictures else None
+        prompts = self._as_data(prompts)
         shown = prompts[0].pictures(picture)
         if any(not p.suffix or p.suffix != p.suffix.strip() for p in prompts):
             # Some templates trim messages, so that the text before such a suffix differs from the shared text.
@@ -93,6 +94,13 @@ class Chat(ChatFormat):
                 split, self._needs_whole = None, True
             split, self._is_checked = split or whole, True
         return PromptTokens(inputs, split.shared, split.suffixes)
+
+    def _as_data(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Return prompts in whose texts special tokens are ordinary text: targets, questions and titles are data."""
+        first = prompts[0]
+        shared = tuple(self.as_data(piece) if isinstance(piece, str) else piece for piece in first.shared)
+        system = self.as_data(first.system)
+        return [replace(p, shared=shared, suffix=self.as_data(p.suffix), system=system) for p in prompts]
 
     def rendered(self, prompt: Prompt, picture: Any) -> str:
         """Return the prompt as the model's template writes it, up to where the model answers."""
@@ -129,7 +137,7 @@ class Chat(ChatFormat):
         opened = self.ids(before)
         spaces = [start[len(start.rstrip(" ")) :] or " "] if start else [self.lead]
         for space in ["", *spaces] if start and before.endswith("\n") else spaces:
-            tokens = [self.ids(before + space + code) for code in codes]
+            tokens = [self.ids(before + space + self.as_data(code)) for code in codes]
             splits = [ids[: len(opened)] == opened and len(ids) > len(opened) for ids in tokens]
             if all(splits):
                 return [tuple(ids[len(opened) :]) for ids in tokens]

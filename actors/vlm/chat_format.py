@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 
 from actors.rubrics import thoughts
+from actors.special_tokens import DataTexts, special_tokens
 from actors.vlm import vllm_prompts
 from actors.vlm.families import picture_tokens
 from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
@@ -64,7 +65,10 @@ class ChatFormat:
         self._template: Callable[..., str] = renderer.apply_chat_template
         is_dated = isinstance(template, str) and _TODAY.search(template)
         self._options = {"chat_template": _TODAY.sub(_as_of_day, template)} if is_dated else {}
-        self.special = _special_tokens(processor)
+        marks = {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
+        # Converts a text so that special tokens of the model (the end of a turn, a picture) are read as text.
+        self.as_data = DataTexts(special_tokens(self.tokenizer) | marks)
+        self.special = self.as_data.special
         self._takes_pieces = True  # whether the template accepts a message as a list of pieces
         self._system_forms: dict[bool, str] = {}  # one of _SYSTEM_FORMS, by whether there are pictures
         self.moves_system = False  # whether a system's turn was moved into a user's
@@ -72,10 +76,6 @@ class ChatFormat:
             self._takes_pieces = False
             if not self._shows_pictures():
                 raise ValueError("the model's chat template drops the picture; its answers would not depend on it")
-
-    def as_data(self, text: str) -> str:
-        """Return `text` with a space inside each special token of the model (the end of a turn, a picture)."""
-        return self.special.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
 
     def opened_thought(self, start: str = "") -> str:
         """Return the mark with which a prompt opens a thought that it does not close; empty if it opens none.
@@ -208,13 +208,3 @@ def _picture_marks(processor: Any) -> list[str]:
     """Return the tokens that mark a picture in a prompt: `boi_token` for Gemma, `image_token` for all others."""
     marks = (str(getattr(processor, name, None) or "") for name in ("boi_token", "image_token"))
     return [mark for mark in marks if mark]
-
-
-def _special_tokens(processor: Any) -> re.Pattern[str]:
-    tokenizer = processor.tokenizer
-    tokens = set(tokenizer.all_special_tokens)
-    tokens |= {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    tokens |= {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
-    # Longest first, so that a shorter token inside a longer one does not match before it.
-    longest = sorted((token for token in tokens if len(token) > 1), key=lambda token: (-len(token), token))
-    return re.compile("|".join(map(re.escape, longest)) or r"(?!)")

@@ -53,11 +53,15 @@ class ChatEncoder(ChatFormat):
         return self.inputs(text, pieces.in_order(turn, pictures))
 
     def text(self, turn: Sequence[Piece], pictures: int, *, start: str = "", system: str = "") -> str:
-        """Return the prompt from the chat template, with one placeholder per picture."""
+        """Return the prompt from the chat template, with one placeholder per picture.
+
+        Special tokens in the texts of both turns are ordinary text.
+        """
+        turn = [self.as_data(piece) if isinstance(piece, str) else piece for piece in turn]
         content: str | list[dict[str, Any]] = pieces.content(turn, [None] * pictures)
         if not self.sees_pictures:  # templates of text models accept only strings
             content = "\n\n".join(piece for piece in turn if isinstance(piece, str) and piece)
-        return self.render(pieces.messages(content, system)) + start
+        return self.render(pieces.messages(content, self.as_data(system))) + start
 
     def continuation(self, start: str, words: str) -> list[int]:
         """Return the token ids of `words` after `start` in the model's turn.
@@ -67,7 +71,7 @@ class ChatEncoder(ChatFormat):
         """
         # The user's turn is left empty, because text before the model's turn does not change the tokens of that turn.
         head = self.text([""], 0, start=start)
-        before, whole = self.ids(head), self.ids(head + words)
+        before, whole = self.ids(head), self.ids(head + self.as_data(words))
         if whole[: len(before)] != before or len(whole) == len(before):
             raise ValueError(
                 f"the model's tokens do not split between {start!r} and {words!r}; end the start elsewhere"

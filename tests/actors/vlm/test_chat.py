@@ -128,6 +128,7 @@ def test_only_the_end_of_a_long_prompt_is_tokenised_again() -> None:
 def test_the_window_begins_at_a_line_or_after_a_special_token() -> None:
     """Some tokenizers treat the first word of a text specially, but none the first word of a line."""
     chat = chat_of()
+    chat.as_data = str  # type: ignore[assignment]  # the token stands for one that a template writes
     line, marked = "The sea. " * 6, "<end>" + "The sand. " * 5
     for shared, window in ((f"{line}{marked}", "The sand. " * 5), (line, line), (LINES + marked, "The sand. " * 5)):
         asked = prompts("Is it blue?", shared="x " * 100 + "\n" + shared)
