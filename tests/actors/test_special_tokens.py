@@ -22,8 +22,8 @@ def test_a_space_breaks_up_the_longest_token() -> None:
     assert as_data(as_data("<<end>end>")) == as_data("<<end>end>") == "<< end>end>"
     assert DataTexts(())("<end>") == "<end>" == DataTexts(["<end>"])("<END>").lower()
     assert DataTexts(["<end>"], ignore_case=True)("<END>") == "< END>"
-    own: Any = SimpleNamespace(all_special_ids=[1], decoder={0: "a", 1: "<end>"})
-    assert special_tokens(own) == {"<end>"}
+    tokenizer: Any = SimpleNamespace(all_special_ids=[1], decoder={0: "a", 1: "<end>"})
+    assert special_tokens(tokenizer) == {"<end>"}
     assert special_tokens(lambda texts: texts) == set()
 
 
@@ -37,10 +37,10 @@ def special_counts(rows: pa.Table) -> list[dict[int, int]]:
     return [{token: prompt.count(token) for token in tokenizer.all_special_ids} for prompt in prompts]
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_targets_and_questions_of_items_end_no_turn(own: bool, small: dict[str, Any]) -> None:
+@pytest.mark.parametrize("asks_own", [False, True])
+def test_targets_and_questions_of_items_end_no_turn(asks_own: bool, small: dict[str, Any]) -> None:
     item: dict[str, Any] = {"item_id": ["a"], "pictures": pa.array([[png(1)]], PICTURES), "status": ["ok"]}
-    if own:
+    if asks_own:
         rubric = {"name": "own", "questions": [{"name": "*", "text": "Any", "answers": ["yes", "no"]}]}
         entries = [{"set_id": "s", "question_id": str(n), "text": text} for n, text in enumerate(("Is it?", *ATTACKS))]
         rows = closed(rubric).preparer(pa.table(item | {QUESTIONS: [entries]}))
