@@ -55,12 +55,12 @@ class _Answers:
     order: "array[int]" = field(default_factory=lambda: array("q"))
     chosen: "array[float]" = field(default_factory=lambda: array("d"))
     probability: "array[float]" = field(default_factory=lambda: array("d"))  # NaN without probabilities
-    asked: int = 0
+    asked: "array[int]" = field(default_factory=lambda: array("q"))  # the pair of each answer, of any status
 
     def comparisons(self, *, by: str) -> Comparisons:
         """Return the answers, or their probabilities; answers without probabilities are then left out."""
         first = np.array(self.chosen if by == pairs.ANSWERS else self.probability)
-        answers = Comparisons(np.array(self.pair, np.int64), np.array(self.order, np.int64), first, self.asked)
+        answers = Comparisons(np.array(self.pair, np.int64), np.array(self.order, np.int64), first, len(self.asked))
         return answers.where(~np.isnan(first))
 
 
@@ -149,7 +149,8 @@ def comparison_metrics(
 
 def _question_metrics(answers: Mapping[str, _Answers], compared: ComparedPairs, raters: Raters) -> Iterator[Metric]:
     by_answer = {rater: of_rater.comparisons(by=pairs.ANSWERS) for rater, of_rater in sorted(answers.items())}
-    people = pairs.pooled([by_answer[rater] for rater in by_answer if raters.kinds.get(rater) == "human"])
+    of_people = [rater for rater in by_answer if raters.kinds.get(rater) == "human"]
+    people = pairs.pooled([by_answer[rater] for rater in of_people])
     models = [rater for rater in by_answer if raters.kinds.get(rater) not in ("human", "gold")][:MAX_LINES]
     groups = {rater: by_answer[rater] for rater in models} | ({PEOPLE: people} if people.asked else {})
     for name, comparisons in groups.items():
@@ -159,6 +160,8 @@ def _question_metrics(answers: Mapping[str, _Answers], compared: ComparedPairs, 
             yield metric.at(rater=name)
     if not people.asked:
         return
+    asked = np.concatenate([np.array(answers[rater].asked, np.int64) for rater in of_people])
+    yield pairs.rated_more_than_once(asked, answered=people.n).at(group=PEOPLE)
     for rater in models:
         preference, prompt = by_answer[rater].preference(compared.count), compared.table.group
         yield pairs.pair_agreement(preference, people, by=pairs.ANSWERS, group=prompt).at(rater=rater)
@@ -184,7 +187,7 @@ def _read_answers(
             for row, at in zip(rows.to_pylist(), place[about_pairs].tolist(), strict=True):
                 by_condition = answers.setdefault((row["rubric"], row["question"]), {})
                 of_rater = by_condition.setdefault(row[CONDITION], {}).setdefault(row["rater"], _Answers())
-                of_rater.asked += 1
+                of_rater.asked.append(int(compared.pair[at]))
                 if row["status"] == Status.OK:
                     of_rater.pair.append(int(compared.pair[at]))
                     of_rater.order.append(int(compared.order[at]))

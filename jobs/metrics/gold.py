@@ -324,6 +324,7 @@ def welch(
     *,
     asked: tuple[int, int] | None = None,
     units: Units | None = None,
+    counted: str = "items",
 ) -> Iterator[Metric]:
     """Yield means and standard deviations of two subgroups, the difference with its interval, and Welch's p (Welch
     1947).
@@ -335,19 +336,23 @@ def welch(
         first, second: float64[items] scores.
         asked: numbers of items of both parts, scored or not, for the coverage; None: all are scored.
         units: of the items of the first part, then of the second; None: each item is one.
+        counted: what has a score, in the plural, if not items.
 
     Undefined: a part has fewer than two items, or neither part has variance.
     """
     from scipy.stats import t, ttest_ind
 
     parts = [np.asarray(part, np.float64) for part in (first, second)]
+    difference_text, test_text, mean_text, sd_text = (
+        definition.replace("items", counted) for definition in (_WELCH_DIFFERENCE, _WELCH, _PART_MEAN, _PART_SD)
+    )
     n, in_parts = sum(map(len, parts)), asked or (len(parts[0]), len(parts[1]))
     coverage = n / sum(in_parts) if sum(in_parts) else None
     for position, part, requested in zip(("first", "second"), parts, in_parts, strict=True):
         share = len(part) / requested if requested else None
-        for metric, definition, enough in (("part_mean", _PART_MEAN, 1), ("part_sd", _PART_SD, 2)):
+        for metric, definition, enough in (("part_mean", mean_text, 1), ("part_sd", sd_text, 2)):
             if len(part) < enough:
-                reason = f"{len(part)} items: at least {enough} are needed"
+                reason = f"{len(part)} {counted}: at least {enough} are needed"
                 yield undefined(metric, definition, reason, n=len(part), coverage=share, dims={"part": position})
                 continue
             value = part.mean() if metric == "part_mean" else part.std(ddof=1)
@@ -362,9 +367,9 @@ def welch(
             )
     few = any(len(part) < 2 for part in parts)
     if few or not any(np.ptp(part) for part in parts):
-        reason = "fewer than two items in a part" if few else "no variance in either part"
-        yield undefined("mean_difference", _WELCH_DIFFERENCE, reason, n=n, coverage=coverage)
-        yield undefined("welch_p", _WELCH, reason, n=n, coverage=coverage)
+        reason = f"fewer than two {counted} in a part" if few else "no variance in either part"
+        yield undefined("mean_difference", difference_text, reason, n=n, coverage=coverage)
+        yield undefined("welch_p", test_text, reason, n=n, coverage=coverage)
         return
     difference = float(parts[0].mean() - parts[1].mean())
     if units is None or units.are_rows:
@@ -380,11 +385,11 @@ def welch(
         statistic, freedom = difference / error if error else math.nan, units.count - 1
         p = 2 * float(t.sf(abs(statistic), freedom))
         fewest = min(units.of(np.arange(n) < len(parts[0])).count, units.of(np.arange(n) >= len(parts[0])).count)
-    interval = too_few(fewest, f"{units.name if units else 'items'} in a part") or interval
-    yield estimated("mean_difference", _WELCH_DIFFERENCE, difference, n, coverage=coverage, interval=interval)
+    interval = too_few(fewest, f"{units.name if units else counted} in a part") or interval
+    yield estimated("mean_difference", difference_text, difference, n, coverage=coverage, interval=interval)
     yield Metric(
         name="welch_p",
-        definition=_WELCH,
+        definition=test_text,
         value=p,
         n=n,
         units=interval.units,

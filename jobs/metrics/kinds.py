@@ -114,6 +114,7 @@ _DISTRIBUTIONS = "the distributions of ratings"
 KINDS = (
     _kind("ratings_total", Quantity.COUNT, Topic.RATINGS, label="ratings"),
     _kind("ratings_double", Quantity.COUNT, Topic.RATINGS, label="rated more than once"),
+    _kind("pairs_double", Quantity.COUNT, Topic.RATINGS, label="pairs rated more than once"),
     _kind("ratings_repeated", Quantity.COUNT, Topic.RATINGS, label="repeated ratings"),
     _kind("ratings_excluded", Quantity.COUNT, Topic.RATINGS, label="excluded ratings"),
     _kind("ratings_left", Quantity.COUNT, Topic.RATINGS, label="ratings used"),

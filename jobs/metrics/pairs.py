@@ -43,6 +43,11 @@ _STRENGTH = (
 )
 
 
+_DOUBLE = (
+    "Pairs with more than one rating by people, in either order and of any status (Rome, table 1); n counts ratings."
+)
+
+
 @dataclass(frozen=True)
 class PairTable:
     """The pairs that were compared.
@@ -112,6 +117,19 @@ def side(preference: Floats) -> Floats:
     """Return 1 where item 0 is preferred, -1 where item 1 is, 0 for neither; NaN stays."""
     centred = preference - 0.5
     return np.where(np.abs(centred) <= TIE, 0.0, np.sign(centred))
+
+
+def rated_more_than_once(pair: Ints, *, answered: int) -> Metric:
+    """Return the number of pairs with several ratings. Use it to describe the people's task: both orders are one pair.
+
+    Args:
+        pair: int64[n], the pair of each requested rating, n of at least 1.
+        answered: number of ok ratings.
+    """
+    return Metric(
+        name="pairs_double", definition=_DOUBLE, value=int((np.bincount(pair) > 1).sum()), n=len(pair),
+        coverage=answered / len(pair), reason="a count: no interval",
+    )  # fmt: skip
 
 
 def position_metrics(comparisons: Comparisons, pairs: int, group: Ints | None = None) -> Iterator[Metric]:

@@ -22,7 +22,15 @@ from jobs.metrics import (
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.model_scores import RaterGroup
-from jobs.metrics.question import MAX_LINES, MODELS, PEOPLE, QuestionContext, RatedQuestion, people_needed
+from jobs.metrics.question import (
+    MAX_LINES,
+    MODELS,
+    PEOPLE,
+    SINGLE_RATINGS,
+    QuestionContext,
+    RatedQuestion,
+    people_needed,
+)
 
 ACROSS = "people and models"  # group of the kappas of raters of different kinds
 NEED_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
@@ -270,6 +278,18 @@ def _comparisons(answers: RatingTable, question: RatedQuestion, groups: list[Rat
                     units = answers.units.of(np.concatenate(rows))
                     for metric in gold.welch(a, b, asked=asked, units=units):
                         yield metric.at(group=group.name, attribute=attribute, first=first, second=second)
+                for metric in _single_ratings_compared(answers, question, members):
+                    yield metric.at(group=SINGLE_RATINGS, attribute=attribute, first=first, second=second)
+
+
+def _single_ratings_compared(
+    answers: RatingTable, question: RatedQuestion, members: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+) -> Iterator[Metric]:
+    """Yield Welch's t-test of people's ratings taken as independent, if an item has several (Rome, table 3)."""
+    people = answers.of_raters(question.groups.get(PEOPLE, ())).with_scores()
+    if people.n and people.per_item().max() > 1:
+        a, b = (people.score[of_part[people.item]] for of_part in members)
+        yield from gold.welch(a, b, counted="ratings")
 
 
 def _contrasts(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from jobs.analysis.rater_attributes import HUMAN
 from jobs.metrics.agreement import LEVELS, krippendorff_alpha
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MODELS, PEOPLE
+from jobs.metrics.question import MODELS, PEOPLE, SINGLE_RATINGS
 from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Printed
 from jobs.papers.rome.scenarios import (
     COMPARISON,
@@ -32,6 +32,7 @@ ACCOUNTS = {  # header -> metric
     "Excluded": "ratings_excluded",
     "After exclusions": "ratings_left",
 }
+OF_PAIRS = "pairs_double"  # of comparisons, whose pairs have an item for each order
 PER_PERSON = {"mean": "ratings_per_person", "SD": "ratings_per_person_sd"}
 NO_PEOPLE = "no ratings of people"
 SCENARIO_LABELS = {COMPARISON: "Image comparison (IC)", RATING: "Image rating (IR)"}
@@ -42,11 +43,13 @@ def table_1(study: Study) -> PaperTable:
     printed, rows = study.printed("table_1"), []
     for role, label in SCENARIO_LABELS.items():
         dims = dims_of(study, role)
+        by_pair = study.metrics.find(OF_PAIRS, group=PEOPLE, **dims)
+        accounts = ACCOUNTS | ({"Multiple annotations": OF_PAIRS} if by_pair else {})
         cells = [
             study.cell(
                 name, dims | {"group": PEOPLE}, unit="count", printed=printed.at(label, header), reason=NO_PEOPLE
             )
-            for header, name in ACCOUNTS.items()
+            for header, name in accounts.items()
         ]
         cells += [
             study.cell(name, dims, unit="number", printed=printed.at(label, f"per person, {header}"), reason=NO_PEOPLE)
@@ -155,23 +158,37 @@ def table_3(study: Study) -> PaperTable:
     pairs, raters, printed = scenario_pairs(study, RATING), columns(study, RATING), study.printed("table_3")
     if not pairs:
         return _without_scenarios(study, "table_3", "Scores by scenario", "Rome, table 3")
+    has_single = bool(study.metrics.find("welch_p", group=SINGLE_RATINGS, **dims))
+    shown = [(SINGLE_RATINGS, "People, single ratings"), *raters] if has_single else raters
     headers: list[tuple[str, str]] = []
     cells: dict[str, list[PaperCell]] = {name: [] for name in ("Samples", "Average score", "SD", "p-value")}
-    for rater, label in raters:
-        in_paper = study.name_in_paper(rater) or ""
+    for rater, label in shown:
+        # the paper counts people's ratings, of which a picture may have several
+        in_paper = study.name_in_paper({SINGLE_RATINGS: PEOPLE}.get(rater, rater)) or ""
+        in_paper = "" if has_single and rater == PEOPLE else in_paper
         for first, second in pairs:
             row_dims = dims | {"group": rater, "first": first, "second": second}
+            reason = study.no_rating(dims["rubric"], dims["question"], rater)
             for part, scenario in (("first", first), ("second", second)):
-                mean = study.metrics.get("part_mean", row_dims | {"part": part})
+                mean, deviation = (
+                    study.metrics.get(name, row_dims | {"part": part}, reason=reason)
+                    for name in ("part_mean", "part_sd")
+                )
                 number = f"{in_paper} / {scenario}"
                 headers.append((label, scenario))
                 count = replace(mean, name="samples", value=float(mean.n)) if mean.value is not None else mean
                 cells["Samples"].append(PaperCell(count, printed.at("Samples", number), "count"))
                 cells["Average score"].append(PaperCell(mean, printed.at("Average score", number), "number"))
-                deviation = study.metrics.get("part_sd", row_dims | {"part": part})
                 cells["SD"].append(PaperCell(deviation, printed.at("SD", number), "number"))
-                p = study.cell("welch_p", row_dims, unit="number", printed=printed.at("p-value", in_paper))
-                cells["p-value"].append(p if part == "first" else PaperCell())
+                cells["p-value"].append(PaperCell())
+            headers.append((label, f"{first} and {second}"))
+            p = study.cell("welch_p", row_dims, unit="number", printed=printed.at("p-value", in_paper), reason=reason)
+            for name, of_row in cells.items():
+                of_row.append(p if name == "p-value" else PaperCell())
+    note = (
+        "The paper counts single ratings and takes them as independent, as in the first columns. The columns “People” "
+        "have one score per picture, the mean of its ratings, which are not independent of each other."
+    )
     return PaperTable(
         name="table_3",
         title="Scores by scenario, and Welch’s t-test that they are equal",
@@ -179,7 +196,7 @@ def table_3(study: Study) -> PaperTable:
         row_headers=("Ratings",),
         columns=tuple(headers),
         rows=tuple(PaperRow((name,), tuple(of_row)) for name, of_row in cells.items()),
-        notes=("The p-value is in the first column of its two scenarios.", *_unused(study, "table_3", raters)),
+        notes=(*([note] if has_single else []), *_unused(study, "table_3", raters)),
     )
 
 
@@ -238,7 +255,10 @@ def table_4(study: Study) -> PaperTable:
         row_headers=("Raters", "Level"),
         columns=tuple((scenario,) for scenario in scenarios),
         rows=tuple(rows),
-        notes=("People are one rater, with the mean of their scores. The paper does not state the level of its α.",),
+        notes=(
+            "People are one rater: the mean of all people’s scores of a picture, not rounded. The paper states neither "
+            "the level of its α nor which of a picture’s ratings by people it compares.",
+        ),
     )
 
 

@@ -65,7 +65,17 @@ def metrics(rows: list[dict[str, Any]], *, excluded: ExclusionFilter = NOBODY) -
     results = comparison_metrics(
         tables("ratings", rows), tables("items", ITEMS), raters, competitors="model", exclusion_filter=excluded
     )
-    return {(m.name, m.dims["rater"], m.dims.get("by", ""), m.dims.get("condition", "")): m for m in results}
+    by_key = {}
+    for m in results:
+        by_key[m.name, m.dims.get("rater", m.dims.get("group")), m.dims.get("by", ""), m.dims.get("condition", "")] = m
+    return by_key
+
+
+def test_pairs_that_people_rated_more_than_once_are_counted_over_both_orders() -> None:
+    rows = [*ROWS, answered("ba", "m", FIRST), answered("dc", "p1", None), answered("gh", "p2", None)]
+    double = metrics(rows)["pairs_double", "people", "", ""]
+    assert (double.value, double.n, double.coverage) == (2, 5, 3 / 5)  # ab and ba, and dc twice
+    assert ("pairs_double", "people", "", "") not in metrics(ROWS[:5])
 
 
 ROWS = [

@@ -107,6 +107,7 @@ def test_table_1(report: Path) -> None:
     assert number(row["Per person · SD"]) == pytest.approx(np.std([12, 2], ddof=1))
     pairs = {column: cell for (label, column), cell in table.items() if label == "Image comparison (IC)"}
     assert (number(pairs["Total assessments · "]), float(pairs["Per person · SD"]["printed"])) == (4, 43.32)
+    assert number(pairs["Multiple annotations · "]) == 2  # each pair in both orders
 
 
 def test_table_2(report: Path) -> None:
@@ -137,11 +138,18 @@ def test_table_3(report: Path) -> None:
     assert number(table["Average score", "gpt@1 · Triumph"]) == pytest.approx(np.mean(model[:6]))
     assert number(table["SD", "People · Lupercalia"]) == pytest.approx(np.std(PEOPLE[6:], ddof=1))
     assert number(table["Samples", "People · Triumph"]) == 6
-    assert number(table["p-value", "gpt@1 · Lupercalia"]) == pytest.approx(
+    assert number(table["p-value", "gpt@1 · Lupercalia and Triumph"]) == pytest.approx(
         ttest_ind(model[:6], model[6:], equal_var=False).pvalue
     )
     printed = {key: float(row["printed"]) for key, row in table.items() if row["printed"]}
-    assert printed["p-value", "People · Lupercalia"] == 0.18
+    assert printed["p-value", "People, single ratings · Lupercalia and Triumph"] == 0.18
+    assert not [key for key in printed if key[1].startswith("People · ")]
+    single = {scenario: number(table["Samples", f"People, single ratings · {scenario}"])
+              for scenario in ("Triumph", "Lupercalia")}  # fmt: skip
+    assert single == {"Triumph": 7, "Lupercalia": 6}
+    assert number(table["p-value", "People, single ratings · Lupercalia and Triumph"]) == pytest.approx(
+        ttest_ind([*PEOPLE[:6], 4], PEOPLE[6:], equal_var=False).pvalue
+    )
     assert printed["Average score", "gpt@1 · Triumph"] == 4.09
     assert ("Average score", "open@1 · Triumph") not in printed
 

@@ -116,21 +116,43 @@ def test_table_3_has_a_column_per_rater_and_scenario() -> None:
     table = rating.table_3(
         study(metrics, printed={"table_3": PrintedTable("t", columns, rows, percent=False)}, **RATERS)
     )
-    assert table.columns == (
-        ("People", "Triumph"), ("People", "Lupercalia"), ("m", "Triumph"), ("m", "Lupercalia"), ("n", "Triumph"),
-        ("n", "Lupercalia"),
-    )  # fmt: skip
-    assert {name: cells[2:4] for (name,), cells in rows_of(table).items()} == {
-        "Samples": [(9, 100), (9, 90)],  # the number of the mean
-        "Average score": [(4, 4.5), (3, 3.5)],
-        "SD": [NONE, (1, None)],
-        "p-value": [(0.03, 0.01), NONE],
+    parts = ("Triumph", "Lupercalia", "Triumph and Lupercalia")
+    assert table.columns == tuple((rater, part) for rater in ("People", "m", "n") for part in parts)
+    assert {name: cells[3:6] for (name,), cells in rows_of(table).items()} == {
+        "Samples": [(9, 100), (9, 90), NONE],  # the number of the mean
+        "Average score": [(4, 4.5), (3, 3.5), NONE],
+        "SD": [NONE, (1, None), NONE],
+        "p-value": [NONE, NONE, (0.03, 0.01)],
     }
-    assert [row.cells[2].unit for row in table.rows] == ["count", "number", "number", "number"]
-    assert set(rows_of(table)["Samples",][4:]) == {NONE}
+    assert [row.cells[3].unit for row in table.rows[:3]] == ["count", "number", "number"]
+    assert set(rows_of(table)["Samples",][6:]) == {NONE}
+    assert "no rating of match by n is ok" in table.reasons
     alone = rating.table_3(study(metrics, answered=RATERS["answered"], kinds={"p": "gold"}))
-    assert [rater for rater, _ in alone.columns] == ["m", "m", "n", "n"]
-    assert table.notes[1:] == ("The paper, Other / Triumph: Samples 80, Average score 2.5.",)
+    assert [rater for rater, _ in alone.columns] == ["m"] * 3 + ["n"] * 3
+    assert table.notes == ("The paper, Other / Triumph: Samples 80, Average score 2.5.",)
+
+
+def test_table_3_has_peoples_single_ratings_as_in_the_paper_and_their_means() -> None:
+    pair = ("Triumph", "Lupercalia")
+    single = {"attribute": "scenario", "group": "people, single ratings", "first": pair[0], "second": pair[1]}
+    metrics = [metric("welch_p", 0.04, **DIMS, **single), of_part("part_mean", 3, "people", "first", *pair)]
+    metrics += [metric("part_mean", 4, **DIMS, **single, part="first")]
+    printed = PrintedTable("t", ["People / Triumph", "People"], {"Average score": [3.5, None], "p-value": [None, 0.2]},
+                           percent=False)  # fmt: skip
+    table = rating.table_3(study(metrics, printed={"table_3": printed}, **RATERS))
+    assert [rater for rater, _ in table.columns[::3]] == ["People, single ratings", "People", "m", "n"]
+    rows = rows_of(table)
+    assert rows["Average score",][:6] == [(4, 3.5), NONE, NONE, (3, None), NONE, NONE]
+    assert rows["p-value",][:6] == [NONE, NONE, (0.04, 0.2), NONE, NONE, NONE]
+    assert table.notes[0].startswith("The paper counts single ratings")
+
+
+def test_multiple_annotations_of_pairs_are_counted_over_both_orders() -> None:
+    dims = {"rubric": "comparison", "question": "preference", "group": "people"}
+    metrics = [metric("ratings_double", 3, **dims), metric("pairs_double", 5, **dims)]
+    rows = rows_of(rating.table_1(study(metrics)))
+    assert rows["Image comparison (IC)",][1] == (5, None)
+    assert rows_of(rating.table_1(study(metrics[:1])))["Image comparison (IC)",][1] == (3, None)
 
 
 def test_without_scenarios_only_the_paper_is_shown() -> None:
