@@ -48,7 +48,7 @@ def read_gold(uri: str, columns: GoldColumns, group_by: str | None, *, encoding:
     right: dict[str, set[str]] = defaultdict(set)
     group: dict[str, str] = {}
     row = 0
-    for batch in batches(uri, encoding=encoding):
+    for batch in batches(uri, [name for names in wanted.values() for name in names], encoding=encoding):
         rows = select_columns(uri, batch, wanted, {})
         cells = (rows[name].to_pylist() for name in ("query", "answer"))
         groups = rows["group"].to_pylist() if group_by else [None] * rows.num_rows

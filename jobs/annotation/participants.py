@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors.untrusted import cell_text
 from jobs.annotation.assignment import Rater
 from jobs.corpora import delimited
 from jobs.errors import InputError
@@ -50,14 +51,14 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
 
 
 def _text(cell: object) -> str:
-    return "" if cell is None else str(cell).strip()
+    return cell_text(cell) or ""
 
 
 def _limit(uri: str, name: str, cell: object, default: int | None) -> int | None:
     if not _text(cell):
         return default
-    try:  # a column with missing numbers may hold 12 as 12.0
-        number = int(cell) if isinstance(cell, float) and cell.is_integer() else int(_text(cell))
+    try:
+        number = int(_text(cell))
     except ValueError as error:
         raise InputError(f"raters={uri}: limit {cell!r} of rater {name!r} is not a whole number") from error
     if number < 0:

@@ -15,6 +15,7 @@ from jobs.annotation.columns import JOINED, MARKED, NEEDED, ColumnMapping, Readi
 from jobs.annotation.model import ROWS_AT_A_TIME
 from jobs.annotation.spans import SpanLabels
 from jobs.corpora import delimited
+from jobs.corpora.cell_texts import column_texts
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
@@ -63,8 +64,8 @@ def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Tab
 
 def _text(uri: str, name: str, column: pa.Array) -> pa.Array:
     try:
-        return column.cast(pa.string())
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        return column_texts(column)
+    except pa.ArrowException as error:
         raise InputError(f"{uri}: column {name} holds {column.type}, not text or numbers") from error
 
 

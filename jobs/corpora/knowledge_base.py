@@ -14,6 +14,7 @@ from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.ids import content_id
+from actors.untrusted import cell_text
 from jobs.corpora import delimited, json_files
 from jobs.corpora.delimited import Dialect
 from jobs.corpora.delimited_batches import text_batches
@@ -220,9 +221,6 @@ def _renamed(row: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 
 def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> NodeEntry | BadRow:
-    node = values.get("node")
-    if node is None or not str(node).strip():
-        return BadRow(row, f"column {config.columns.node} is empty")
     for key, value in values.items():
         # An object (such as lemmas by language) would otherwise be read as a list of its keys.
         texts = value if isinstance(value, list | tuple) and key in ("lemmas", "images") else [value]
@@ -230,13 +228,16 @@ def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Nod
             return BadRow(
                 row, f"column {_source_columns(config.columns)[key]} has a {types[0]} instead of text", "no_text"
             )
+    node = cell_text(values.get("node"))
+    if node is None:
+        return BadRow(row, f"column {config.columns.node} is empty")
     return NodeEntry(
-        str(node).strip(),
-        str(values.get("language") or "").strip() or config.language,
+        node,
+        (cell_text(values.get("language")) or "") or config.language,
         _names(values.get("lemmas"), config.separator),
-        str(values.get("title") or "").strip(),
-        str(values.get("gloss") or "").strip(),
-        str(values.get("article") or "").strip(),
+        (cell_text(values.get("title")) or ""),
+        (cell_text(values.get("gloss")) or ""),
+        (cell_text(values.get("article")) or ""),
         _names(values.get("images"), config.separator),
     )
 
@@ -247,4 +248,4 @@ def _names(value: Any, separator: str | None) -> tuple[str, ...]:
         parts: Sequence[Any] = value.split(separator) if separator else [value]
     else:
         parts = value if isinstance(value, list | tuple) else [value]
-    return tuple(dict.fromkeys(str(part).strip() for part in parts if part is not None and str(part).strip()))
+    return tuple(dict.fromkeys(filter(None, map(cell_text, parts))))

@@ -1,6 +1,7 @@
 """Ratings in a CSV, TSV or Parquet file: rows as text, one batch at a time, and selection of columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from jobs.corpora import delimited
+from jobs.corpora.cell_texts import column_texts, list_texts
 from jobs.corpora.delimited import require_columns
 from jobs.corpora.delimited_batches import text_batches
 from jobs.errors import InputError
@@ -23,22 +25,41 @@ def find_file(key: str, uri: str) -> Object:
     return one_file(key, uri, "CSV, TSV or Parquet file")
 
 
-def batches(uri: str, *, encoding: str | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of a CSV, TSV or Parquet file with all columns as trimmed strings; empty fields are null.
+def column_names(uri: str, *, encoding: str | None = None) -> list[str]:
+    """Return the columns of a CSV, TSV or Parquet file. Raises InputError: the file cannot be read."""
+    if not uri.lower().endswith(".parquet"):
+        return list(delimited.read_dialect(uri, encoding=encoding).header)
+    with _parquet(uri) as file:
+        return list(file.schema_arrow.names)
+
+
+def batches(uri: str, columns: Sequence[str], *, encoding: str | None = None) -> Iterator[pa.Table]:
+    """Yield the rows of a CSV, TSV or Parquet file: some columns as trimmed strings; empty fields are null.
+
+    Other columns are not read, whatever they contain. Lists become their entries between commas.
 
     Raises:
-        InputError: the file cannot be read, a row has another width, or a column contains neither text nor numbers.
+        InputError: the file cannot be read, lacks a column or has it twice, a row has another width, or a column
+            contains neither text nor numbers.
     """
+    names = list(dict.fromkeys(columns))
     if not uri.lower().endswith(".parquet"):
         dialect = delimited.read_dialect(uri, encoding=encoding)
-        yield from (_texts(uri, rows) for rows in text_batches(uri, dialect))
+        yield from (_texts(uri, rows) for rows in text_batches(uri, dialect, names))
         return
+    with _parquet(uri) as file:
+        require_columns(uri, file.schema_arrow.names, names)
+        for batch in file.iter_batches(BATCH_ROWS, columns=names):
+            yield _texts(uri, pa.Table.from_batches([batch]).select(names))
+
+
+@contextmanager
+def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri):
         try:
             with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
-                for batch in file.iter_batches(BATCH_ROWS):
-                    yield _texts(uri, pa.Table.from_batches([batch]))
+                yield file
         except pa.ArrowInvalid as error:
             raise InputError(
                 f"{uri}: not a readable Parquet file ({first_line(error)}); replace it with a complete copy"
@@ -46,16 +67,17 @@ def batches(uri: str, *, encoding: str | None = None) -> Iterator[pa.Table]:
 
 
 def _texts(uri: str, rows: pa.Table) -> pa.Table:
-    columns = []
+    columns = {}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         try:
-            if pa.types.is_list(column.type):
-                column = pc.binary_join(column.cast(pa.list_(pa.string())), ",")  # noqa: PLW2901
-            text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+            columns[name] = list_texts(column) if _is_list(column.type) else column_texts(column)
+        except pa.ArrowException as error:
             raise InputError(f"{uri}: column {name} is {column.type}; text or numbers are needed") from error
-        columns.append(pc.if_else(pc.equal(text, ""), None, text))
-    return pa.table(columns, names=rows.column_names)
+    return pa.table(columns)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def select_columns(

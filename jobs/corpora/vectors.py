@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from actors.errors import first_line
 from actors.status import Status
 from jobs.corpora.arrays import Matrix, blocks_of, find_matrix
+from jobs.corpora.cell_texts import column_texts
 from jobs.corpora.embeddings import Part, VectorsConfig, condition_columns, parts_of
 from jobs.corpora.where import Where, parse_where, passed
 from jobs.errors import InputError
@@ -231,8 +232,8 @@ def _rows_of_column(uri: str, column: str, rows: np.ndarray) -> list[str | None]
             if len(inside):
                 values = file.read_row_group(group, columns=[column])[column].take(pa.array(inside - start))
                 try:
-                    strings += values.cast(pa.string()).to_pylist()
-                except pa.ArrowInvalid as error:  # the bytes are not UTF-8
+                    strings += column_texts(values).to_pylist()
+                except pa.ArrowException as error:  # the bytes are not UTF-8
                     raise InputError(f"{uri}: column {column} is {values.type}, not text in UTF-8") from error
             start = end
     return strings

@@ -1,7 +1,6 @@
 """Reader of a user's file row by row: CSV, TSV, JSON lines, Parquet, or a list with one picture per line."""
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
+from actors.untrusted import cell_text
 from jobs.corpora import delimited, json_files
+from jobs.corpora.cell_texts import column_texts
 from jobs.errors import InputError
 from jobs.store.files import faults, locations
 from jobs.store.files.locations import Object
@@ -88,15 +89,12 @@ def text_of(value: Any) -> Cell:
 
     A list without entries is not an empty cell: it says that there are none. One whose entries are all empty is.
     """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
     if isinstance(value, list) and not any(isinstance(entry, list | dict | tuple) for entry in value):
         texts = [text for entry in value if isinstance(text := text_of(entry), str)]
         return None if value and not texts else texts
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.strip() or None
+    return cell_text(value)
 
 
 def _delimited(file: Object, encoding: str | None, delimiter: str | None) -> UserFile:
@@ -135,12 +133,21 @@ def _parquet(file: Object) -> UserFile:
         number = 0
         with _intact(file.uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
-                for row in batch.to_pylist():
+                columns = [_cells(batch.column(name)) for name in names]
+                for cells in zip(*columns, strict=True):
                     number += 1
-                    yield number, {name: text_of(cell) for name, cell in row.items()}
+                    yield number, dict(zip(names, cells, strict=True))
 
     binary = tuple(name for name in schema.names if name not in names)
     return UserFile(file, tuple(names), rows, counted="row", binary=binary)
+
+
+def _cells(column: pa.Array) -> list[Cell]:
+    try:
+        texts: list[Cell] = column_texts(column).to_pylist()
+    except pa.ArrowNotImplementedError:  # lists and objects
+        return [text_of(cell) for cell in column.to_pylist()]
+    return texts
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from actors.ids import content_id
 from actors.pictures import PictureError
 from actors.rows import ImageRow
 from actors.status import Status
+from actors.untrusted import cell_text
 from jobs.errors import InputError
 from jobs.runtime.board import Reporter
 from jobs.runtime.selection import exclusions
@@ -125,7 +126,7 @@ class Shards:
             number = 0
             for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=columns):
                 for row in batch.to_pylist():
-                    name = str(row[key]) if key and row[key] is not None else f"{group}/{number}"
+                    name = (cell_text(row[key]) if key else None) or f"{group}/{number}"
                     cell = row[column]
                     yield self._cell(name, cell.get("bytes") if isinstance(cell, dict) else cell)
                     number += 1

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from actors.quantities import quantity
 from jobs.analysis import metric_settings
 from jobs.analysis.from_file.config import AnalyzeConfig, Columns
-from jobs.corpora.ratings_file import batches, select_columns
+from jobs.corpora.ratings_file import batches, column_names, select_columns
 from jobs.errors import InputError
 from jobs.runtime.selection.exclusions import ExclusionFilter
 
@@ -54,10 +54,7 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
     Raises:
         InputError: configured columns are not in the file, or required ones are not configured.
     """
-    first = next(batches(uri, encoding=cfg.encoding), None)
-    if first is None:
-        raise InputError(f"{uri}: has no rows")
-    available = first.column_names
+    available = column_names(uri, encoding=cfg.encoding)
     columns_of, missing = {}, []
     for column_field in fields(Columns):
         configured = getattr(cfg.columns, column_field.name)
@@ -86,6 +83,8 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
             missing += [f"no column {name!r} (metrics.{key}=)" for name in names if name not in available]
     if missing:
         raise InputError(f"{uri}: {', '.join(missing)}; the file has the columns {', '.join(available)}")
+    if next(batches(uri, columns_of["item"], encoding=cfg.encoding), None) is None:
+        raise InputError(f"{uri}: has no rows")
     return columns_of
 
 
@@ -103,7 +102,8 @@ def read_rows(
 
     Values of missing= are null.
     """
-    for batch in batches(uri, encoding=cfg.encoding):
+    used = [*(name for names in columns.values() for name in names), *cfg.keep_rows]
+    for batch in batches(uri, used, encoding=cfg.encoding):
         present = without_excluded(batch, columns.get("item", ()), exclusion_filter)
         rows = select_columns(uri, present, columns, cfg.keep_rows)
         if cfg.missing:

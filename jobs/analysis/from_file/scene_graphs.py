@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from jobs.analysis.from_file.columns import as_numbers, check_named, named_columns, read_rows, without_excluded
 from jobs.analysis.from_file.config import AnalyzeConfig
 from jobs.analysis.from_file.file_analysis import FileAnalysis
-from jobs.corpora.ratings_file import batches, select_columns
+from jobs.corpora.ratings_file import batches, column_names, select_columns
 from jobs.errors import InputError
 from jobs.metrics import dsg
 from jobs.runtime.process.console import say
@@ -67,8 +67,9 @@ def _people(cfg: AnalyzeConfig, exclusion_filter: ExclusionFilter) -> dict[str, 
     """Return people's mean rating of each picture."""
     uri = locations.find(cfg.people or "")[0].uri
     scores_of: dict[str, list[float]] = defaultdict(list)
-    for batch in batches(uri, encoding=cfg.encoding):
-        names = {key: named_columns(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
+    available = column_names(uri, encoding=cfg.encoding)
+    names = {key: named_columns(getattr(cfg.people_columns, key), available) for key in ("item", "value")}
+    for batch in batches(uri, [*names["item"], *names["value"]], encoding=cfg.encoding):
         rows = select_columns(uri, without_excluded(batch, names["item"], exclusion_filter), names, {})
         scores = as_numbers(rows["value"])
         words = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))

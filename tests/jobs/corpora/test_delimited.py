@@ -42,7 +42,7 @@ def by_batches(uri: str, encoding: str | None) -> Pairs:
 
 
 def analyze(uri: str, encoding: str | None) -> Pairs:
-    tables = ratings_file.batches(uri, encoding=encoding)
+    tables = ratings_file.batches(uri, ["a", "b"], encoding=encoding)
     selected = [ratings_file.select_columns(uri, rows, {"a": ["a"], "b": ["b"]}, {}) for rows in tables]
     return [(row["a"] or "", row["b"] or "") for table in selected for row in table.to_pylist()]
 

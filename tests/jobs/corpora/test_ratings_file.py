@@ -48,14 +48,15 @@ def test_columns_of_parquet_are_trimmed_texts_some_rows_at_a_time(
     monkeypatch.setattr(ratings_file, "BATCH_ROWS", 2)
     columns = {"item": [" a ", "", None], "value": [1, None, 3], "labels": [["x", "y"], [], None]}
     pq.write_table(pa.table(columns), tmp_path / "r.PARQUET")
-    tables = list(batches(f"{tmp_path}/r.PARQUET"))
+    tables = list(batches(f"{tmp_path}/r.PARQUET", list(columns)))
     assert [table.num_rows for table in tables] == [2, 1]
     assert pa.concat_tables(tables).to_pydict() == {
         "item": ["a", None, None], "value": ["1", None, "3"], "labels": ["x,y", None, None]
     }  # fmt: skip
     pq.write_table(pa.table({"item": ["a"], "value": [{"a": 1}]}), tmp_path / "r.PARQUET")
+    assert [table.to_pydict() for table in batches(f"{tmp_path}/r.PARQUET", ["item"])] == [{"item": ["a"]}]
     with pytest.raises(InputError, match=r"r\.PARQUET: column value is struct<a: int64>; text or numbers are needed"):
-        list(batches(f"{tmp_path}/r.PARQUET"))
+        list(batches(f"{tmp_path}/r.PARQUET", ["value"]))
     (tmp_path / "r.PARQUET").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"r\.PARQUET: not a readable Parquet file \("):
-        list(batches(f"{tmp_path}/r.PARQUET"))
+        list(batches(f"{tmp_path}/r.PARQUET", ["value"]))

@@ -51,7 +51,7 @@ def test_a_response_is_read_as_a_list_or_line_by_line() -> None:
         (f"```json\n{one}\n\n{other}\n```", [tea, art]), (f"Sure:\n{one}", [None, tea]), ("", []),
         ('{"concept": " ", "labels": []}', [None]), ('{"concept": 3, "labels": []}', [None]),
         ('{"concept": "tea", "labels": "a"}', [None]), ("[3]", [None]), ("3", [None]),
-        ("[" * 100_000, [None]), ('{"concept": "tea \\ud83c", "labels": []}', [Proposal("tea ?", ())]),
+        ("[" * 100_000, [None]), ('{"concept": "tea \\ud83c", "labels": []}', [Proposal("tea \ufffd", ())]),
     ]  # fmt: skip
 
     def check(text: str, expected: list[Proposal | None]) -> None:

@@ -134,4 +134,4 @@ def test_sources_that_are_no_objects_become_an_attribute() -> None:
         row = {"text_id": "t", "source": source}
         assert _item_of_text(row) == {"text_ids": ["t"], "attributes": [("source", source)]}
     assert _item_of_text({"text_id": "t", "source": None})["attributes"] == []
-    assert _item_of_text({"text_id": "t", "source": '{"a\\ud83c": "\\ud83c"}'})["attributes"] == [("a?", "?")]
+    assert _item_of_text({"text_id": "t", "source": '{"a\\ud83c": "\\ud83c"}'})["attributes"] == [("a\ufffd", "\ufffd")]

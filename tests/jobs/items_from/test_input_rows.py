@@ -32,7 +32,7 @@ def test_cells() -> None:
 
     nan = float("nan")
     cases: list[tuple[Any, Any]] = [
-        (None, None), (nan, None), ("", None), (" \t", None), (" a b ", "a b"), (0, "0"), (0.0, "0.0"), (1.5, "1.5"),
+        (None, None), (nan, None), ("", None), (" \t", None), (" a b ", "a b"), (0, "0"), (0.0, "0"), (1.5, "1.5"),
         (True, "true"), (False, "false"), ([" a ", 1, None, nan, ""], ["a", "1"]), ([], []), ([""], None),
         ([None, " "], None),
         ([True], ["true"]), ({"b": 1, "a": "ü"}, '{"b": 1, "a": "ü"}'), ([["a"], "b"], '[["a"], "b"]'),
