@@ -8,8 +8,9 @@ from typing import Any
 from jobs.errors import InputError
 from jobs.store import run_files
 from jobs.store.files import locations
+from jobs.store.files.compact_list import HashSet
 from jobs.store.files.objects import Object
-from jobs.store.footers import data_objects, read_footers
+from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.identity import TABLE, stored_identity_hash
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri
 
@@ -24,7 +25,8 @@ class FoundTable:
         name: its name in `jobs.tables`.
         files: all files in its folder, without those of tables below it.
         identity: what its rows depend on, as in `_run/identity.json`.
-        units, planned: its data objects, and the number of units of its run; None if the list of units is lost.
+        units, planned: the units that are written as the run plans them, and the number of all units of its run; None
+            if the list of units is lost.
         rows: the number of rows in its data objects.
         changed: Unix time of the last change of its run files.
     """
@@ -108,15 +110,25 @@ def _read(uri: str, files: list[Object]) -> FoundTable:
     if run_uri(uri, INPUTS) in names:
         planned = sum(1 for _ in run_files.read_inputs(run_uri(uri, INPUTS)))
     objects = list(data_objects(uri, files))
-    rows = _rows_of_manifest(uri) if run_uri(uri, MANIFEST) in names and planned == len(objects) else None
+    units = len(objects)
+    rows = _rows_of_manifest(uri) if run_uri(uri, MANIFEST) in names and planned == units else None
     if rows is None:
-        rows = sum(footer.rows for footer in read_footers(objects, remote=locations.is_s3(uri)) if footer is not None)
+        footers = Footers(f for f in read_footers(objects, remote=locations.is_s3(uri)) if f is not None)
+        rows = sum(footer.rows for footer in footers)
+        units = units if planned is None else _written_as_planned(uri, footers)
     changed = max(_changed(run_uri(uri, name)) for name in (IDENTITY, MANIFEST) if run_uri(uri, name) in names)
-    return FoundTable(uri, str(identity.get(TABLE, "?")), tuple(files), identity, len(objects), planned, rows, changed)
+    return FoundTable(uri, str(identity.get(TABLE, "?")), tuple(files), identity, units, planned, rows, changed)
+
+
+def _written_as_planned(uri: str, footers: Iterable[Footer]) -> int:
+    """Return the number of units that were written from the inputs of the last run; it may have replaced older ones."""
+    planned = HashSet((unit.name, unit.version) for unit in run_files.read_inputs(run_uri(uri, INPUTS)))
+    records = (footer.record for footer in footers)
+    return sum((record["unit"]["name"], record["version"]) in planned for record in records if record)
 
 
 def _rows_of_manifest(uri: str) -> int | None:
-    """Return the rows of a run that ended; None if units were missing, which a later run may have written."""
+    """Return the rows of a run that ended; None if units were missing, or if a later run has begun."""
     manifest: Mapping[str, Any] = run_files.read_manifest(uri)
     return int(manifest["counts"]["rows_out"]) if manifest.get("complete") else None
 

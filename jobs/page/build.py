@@ -5,9 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow.compute as pc
+
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
+from actors.status import Status
 from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.curation.hash_index import HashIndex, unique_codes
 from jobs.curation.statistics import MATCHED, READ, CurationStep, steps_of
 from jobs.html.formats import in_words
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
@@ -25,6 +30,7 @@ from jobs.runtime.planning import estimates
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import run_files
 from jobs.store.counts import PURGED
+from jobs.store.hashing import hash_texts_128
 from jobs.store.reading import TableSource
 
 if TYPE_CHECKING:
@@ -174,7 +180,7 @@ def prompts(rubrics: Rubrics) -> dict[str, str]:
 
 
 def funnel(corpus: Mapping[str, TableSource]) -> Iterator[FunnelStep]:
-    """Yield the steps from the corpus to embeddings, with their counts from the footers."""
+    """Yield the steps from the corpus to embeddings: of records by the footers' counts, of pictures by the rows."""
     left = None
     if "matches" in corpus:
         counts = corpus["matches"].counts()
@@ -193,9 +199,34 @@ def funnel(corpus: Mapping[str, TableSource]) -> Iterator[FunnelStep]:
         counts = corpus[name].counts()
         if counts.filtered[PURGED]:
             yield FunnelStep("left after a purge", counts.rows_out, "records")
-    for name, label in (("images", "picture found and readable"), ("embeddings", "embedded")):
+    yield from _steps_of_pictures(corpus)
+
+
+def _steps_of_pictures(corpus: Mapping[str, TableSource]) -> Iterator[FunnelStep]:
+    """Yield the numbers of distinct pictures, of the records if given.
+
+    The tables may have more of them, such as those of an earlier selection, and a picture in several renditions.
+    """
+    for name, column, label, wanted in (
+        ("images", "image_id", "picture found and readable", {}),
+        ("embeddings", "item_id", "embedded", {"kind": "image"}),
+    ):
         if name in corpus:
-            yield FunnelStep(label, corpus[name].counts().status["ok"], "pictures")
+            hashes = _hashes(corpus[name], column, {**wanted, "status": Status.OK.value})
+            if "records" in corpus:
+                of_records = HashIndex(_hashes(corpus["records"], "image_id", {}))
+                hashes = hashes[of_records.find_hashes(hashes) >= 0]
+            yield FunnelStep(label, len(hashes), "pictures")
+
+
+def _hashes(source: TableSource, column: str, wanted: Mapping[str, str]) -> np.ndarray:
+    """Return uint64 [ids, 2], the sorted hashes of the distinct ids in the rows with the values `wanted`."""
+    hashes = [np.empty((0, 2), np.uint64)]
+    for batch in source.batches([column, *wanted]):
+        for name, value in wanted.items():
+            batch = batch.filter(pc.equal(batch[name], value))  # noqa: PLW2901
+        hashes.append(hash_texts_128(batch[column]))
+    return unique_codes(np.concatenate(hashes))[0]
 
 
 def _by_method(step: CurationStep, matched: CurationStep) -> str:

@@ -12,8 +12,10 @@ import pytest
 from actors.ids import content_id
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
+from jobs.curation import pieces
 from jobs.curation.statistics import CurationStep, steps_of
 from jobs.errors import InputError
+from jobs.inventory.found import find_tables
 from jobs.page.build import funnel
 from jobs.runtime.command_line import cli
 from jobs.store.counts import Counts
@@ -360,6 +362,37 @@ def test_two_selections_credit_and_count_as_one(tmp_path: Path, capsys: pytest.C
     again = cli.execute("curate", [f"input={tmp_path}/r", f"out={tmp_path}/after", *second])
     assert isinstance(again, dict)
     assert again["counts"]["tallies"] == counts.tallies
+
+
+def test_a_run_that_is_interrupted_leaves_no_old_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of six pictures are gone by the second run, which stops after the first of two units."""
+    units = [[record(f"{unit}{n}") for n in range(3)] for unit in "ab"]
+    write_records(str(tmp_path / "m"), units)
+    images = [image_row(row["image_url"]) for unit in units for row in unit]
+    write_table(str(tmp_path / "i"), "images", images)
+    curate(tmp_path, f"images={tmp_path}/i")
+    (before,) = find_tables(str(tmp_path / "r"))
+    shutil.rmtree(tmp_path / "i")
+    write_table(str(tmp_path / "i"), "images", [row | {"status": "missing"} if n in (0, 3) else row
+                                                for n, row in enumerate(images)])  # fmt: skip
+    selected, calls = pieces.ParentRows.selected, []
+
+    def stopping(*keys: Any) -> Any:
+        calls.append(keys)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return selected(*keys)
+
+    monkeypatch.setattr(pieces.ParentRows, "selected", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        curate(tmp_path, f"images={tmp_path}/i")
+    (stopped,) = find_tables(str(tmp_path / "r"))
+    monkeypatch.undo()
+    curate(tmp_path, f"images={tmp_path}/i")
+    (after,) = find_tables(str(tmp_path / "r"))
+    assert [(table.rows, table.state) for table in (before, stopped, after)] == [
+        (6, "complete"), (5, "1 of 2 units"), (4, "complete")
+    ]  # fmt: skip
 
 
 def test_precedence_decides_the_credit(tmp_path: Path) -> None:

@@ -175,6 +175,8 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
         footers = with_footers(target, units) if is_table else ((unit, None) for unit in units)
         amounts = Amounts(units)
         todo = CompactList(remaining_tasks(footers, target, retry, amounts))
+        if todo and (manifest := run_files.kept_manifest(out)).get("complete"):  # its counts are of an earlier run
+            locations.replace(run_uri(out, MANIFEST), run_files.to_json({**manifest, "complete": False}))
     except BaseException:
         if locked:
             lock.release(out)

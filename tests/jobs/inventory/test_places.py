@@ -145,7 +145,7 @@ def test_what_a_table_lost_is_counted_by_what_is_left(tmp_path: Path) -> None:
         (run / "manifest.json").write_text(json.dumps(manifest | {"complete": is_complete}))
         assert counted() == (rows, 2, 2, "complete")
     (tmp_path / "t" / "unit1.parquet").write_bytes(b"damaged")
-    assert counted() == (1, 2, 2, "complete")
+    assert counted() == (1, 1, 2, "1 of 2 units")
     (run / "inputs.jsonl").unlink()
     assert counted() == (1, 2, None, "list of units lost")
 

@@ -23,7 +23,7 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
 from jobs.tables import TABLES
-from tests.factories import FIVE, picture, rating, write_table
+from tests.factories import FIVE, TableInMemory, picture, rating, record_of, write_table
 
 
 def table(**counts: Any) -> Any:
@@ -50,17 +50,13 @@ def tally(**left: int) -> dict[str, int]:
 def test_each_step_has_what_is_left() -> None:
     matches = table(rows_in=1000, rows_out=30, filtered={"language": 600, "title": 370})
     records = table(rows_in=30, rows_out=20, tallies={"steps": tally(**LEFT)})
-    images = table(status={"ok": 15, "missing": 3})
-    vectors = table(status={"ok": 14, "unparsed": 1})
-    assert steps(matches=matches, records=records, images=images, embeddings=vectors) == [
+    assert steps(matches=matches, records=records) == [
         ("read from the corpus", 1000),
         ("in the requested language", 400),
         ("title contains a search term", 30),
         ("main image of its page", 26),
         ("page with one image", 20),
         ("one record per picture", 20),
-        ("picture found and readable", 15),
-        ("embedded", 14),
     ]
     notes = {step.label: step.note for step in funnel({"matches": matches, "records": records}) if step.note}
     assert notes == {
@@ -103,8 +99,23 @@ def test_steps_that_were_not_taken_are_left_out() -> None:
         ("read from the corpus", 9), ("title contains a search term", 2)
     ]  # fmt: skip
     assert steps(records=table(rows_in=5, filtered={"is_main_image": 1})) == []  # no rule was applied
-    assert steps(images=table(status={"missing": 3})) == [("picture found and readable", 0)]
+    assert steps(images=TableInMemory("images", [])) == [("picture found and readable", 0)]
     assert steps() == []
+
+
+def test_pictures_count_once_and_if_they_belong_to_the_records(tmp_path: Path) -> None:
+    """Pictures may be those of an earlier selection, and vectors also those of texts."""
+    images = [(n, "ok") for n in range(6)] + [(6, "missing"), (7, "missing")]
+    rows = [picture(number, status=status) for number, status in images]
+    again = [row | {"rendition": "w300"} for row in rows[:4]]
+    records = open_table(
+        write_table(tmp_path / "r", "records", [record_of(row, f"t{n}") for n, row in enumerate(rows)][2:7])
+    )
+    vectors = [{"item_id": row["image_id"], "kind": "image", "status": "ok"} for row in rows[:4]]
+    vectors += [{"item_id": "text", "kind": "text", "status": "ok"}, vectors[0] | {"kind": "text"}]
+    corpus = {"images": TableInMemory("images", [*rows, *again]), "embeddings": TableInMemory("embeddings", vectors)}
+    assert steps(**corpus, records=records) == [("picture found and readable", 4), ("embedded", 2)]
+    assert steps(**corpus) == [("picture found and readable", 6), ("embedded", 4)]
 
 
 def test_rows_that_a_purge_removed_are_a_separate_step() -> None:
