@@ -4,23 +4,29 @@
         model=qwen2.5-vl-7b out=R/answers/qwen
     remine question_scores input=R/answers/qwen questions=R/questions out=R/scores/qwen
 
-A picture's score is the share of the valid questions of its set that are answered yes (DSG), with dependencies (a
-question counts as no if a parent is answered no) and without. The scores are ratings of the rubric `dsg_score`, so that
-report shows their histogram, compares parts of the items by Welch's t-test, and computes agreement.
+A picture's score is the share of yes among the answers to the valid questions of its set (DSG), with dependencies (a
+question counts as no if a parent is answered no) and without. A question without an answer, which a person skipped or
+which failed, does not count; with convention=published it counts as no, as in DSG's evaluation. The scores are ratings
+of the rubric `dsg_score`, so that report shows their histogram, compares parts of the items by Welch's t-test, and
+computes agreement.
 """
 
 import sys
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from omegaconf import MISSING
 
+from actors.quantities import quantity
 from jobs.analysis import question_scores
 from jobs.errors import InputError
 from jobs.judging import kept_raters
+from jobs.metrics import dsg
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.planning import summary
+from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.limits import limited
 from jobs.store.object_rows import distinct_values, first_values, read_unit
@@ -37,6 +43,8 @@ class QuestionScoresConfig(Writing):
     input: str = MISSING  # a table of ratings: answers to questions of the items (judge questions=)
     questions: str = MISSING  # the table of these questions
     questions_rubric: str = "dsg"  # rubric of the answers
+    # a question without an answer does not count (answered), or counts as no (published, as in DSG's evaluation)
+    convention: str = dsg.ANSWERED
     limit: int | None = None  # the scores of the first items only, for a trial run in a separate table; null: all
 
 
@@ -46,6 +54,8 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
     Raises:
         InputError: a table cannot be used, or no answer is about a set of `questions=`; nothing was written.
     """
+    if cfg.convention not in dsg.CONVENTIONS:
+        raise InputError(f"convention={cfg.convention}: must be one of {', '.join(dsg.CONVENTIONS)}")
     ratings, questions = open_table(cfg.input, "ratings"), open_table(cfg.questions, "questions")
     sets = question_scores.read_sets(questions)
     if ratings.rows and not _has_answers(cfg, sets):
@@ -62,6 +72,7 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
             "ratings": ratings.identity,
             "questions": questions.identity,
             "rubric": cfg.questions_rubric,
+            "convention": cfg.convention,
             **exclusions.identity(excluded),
         },
         units=ratings.units(),
@@ -81,12 +92,24 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
         answers = read_unit(task.unit.inputs[0].uri, columns=question_scores.COLUMNS)
         answers = first_values(answers, "item_id", task.unit.limit)
         answers = answers.filter(~exclusion_filter.mask(answers["item_id"]))
-        rows = list(question_scores.score_rows(answers, sets, rubric=cfg.questions_rubric))
+        tally: Counter[str] = Counter()
+        scores = question_scores.score_rows(
+            answers, sets, rubric=cfg.questions_rubric, convention=cfg.convention, tally=tally
+        )
+        rows = list(scores)
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = len(rows)
+            writer.counts.tallies["answers"] = dict(tally)
             writer.write(question_scores.rating_table(rows))
     manifest = run.finish()
     summary.show_result("question_scores", manifest, run)
+    counts = Counter(manifest["counts"]["tallies"].get("answers", {}))
+    if counts["partial"]:
+        rest = "do not count" if cfg.convention == dsg.ANSWERED else "count as no"
+        say(
+            f"  {counts['answered']:,} of {quantity(counts['questions'], 'question')} are answered; "
+            f"{counts['partial']:,} of {quantity(counts['scores'], 'picture')} lack some, which {rest}"
+        )
     summary.show_exclusions(excluded, exclusion_filter.take_matched())
     kept_raters.keep(run, kept_raters.read([ratings]))
     return manifest

@@ -215,6 +215,7 @@ KEYS = {
         input: str
         questions: str
         questions_rubric: str = 'dsg'
+        convention: str = 'answered'
         limit: int | None = None
     """,
     "questions": """

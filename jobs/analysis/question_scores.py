@@ -1,6 +1,6 @@
 """Scores of pictures from the answers to their questions, as rows of table `ratings`."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -49,24 +49,40 @@ def kept_rubric() -> KeptRubric:
 
 
 def score_rows(
-    ratings: pa.Table, sets: Mapping[str, Sequence[DsgQuestion]], *, rubric: str
+    ratings: pa.Table,
+    sets: Mapping[str, Sequence[DsgQuestion]],
+    *,
+    rubric: str,
+    convention: str = dsg.ANSWERED,
+    tally: Counter[str] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the scores of each item, by each rater, condition and sample, with and without dependencies.
+
+    The comment of a score says how many of the valid questions were answered, unless all were.
 
     Args:
         ratings: all answers about these items, with `COLUMNS`; other rubrics are ignored.
         sets: set_id -> questions; an answer's target is its set_id.
         rubric: of the answers.
+        convention: how questions without an answer count (`jobs.metrics.dsg.CONVENTIONS`).
+        tally: counts the scored items, the valid questions about them, and those with an answer.
     """
+    tally = Counter() if tally is None else tally
     answers: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in ratings.filter(pc.equal(ratings["rubric"], rubric)).to_pylist():
         answers[tuple(row[name] for name in _KEY)].append(row)
     for key, rows in answers.items():
         answer_to = {row["question"]: row["value"] for row in rows if row["status"] == Status.OK}
         graph = [replace(q, answer=answer_to.get(q.question)) for q in sets.get(key[1] or key[0], ())]
+        asked = sum(q.valid for q in graph)
+        answered = round(dsg.answered_share(graph) * asked)
+        comment = f"{answered} of {asked} questions answered" if 0 < answered < asked else None
+        if answered:
+            tally.update({"scores": 1, "partial": int(answered < asked), "answered": answered, "questions": asked})
         for question, dependencies in QUESTIONS.items():
-            score = dsg.score(graph, dependencies=dependencies)
+            score = dsg.score(graph, dependencies=dependencies, convention=convention)
             columns = dict(zip(_KEY, key, strict=True)) | {"target": "", "rubric": RUBRIC, "question": question}
+            columns["comment"] = comment
             yield columns | {"answers": list(BINS)} | (_scored(score) if score is not None else _unscored(rows))
 
 

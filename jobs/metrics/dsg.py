@@ -22,9 +22,10 @@ ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # what a list of parents may
 YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
 Floats = NDArray[np.float64]
 READINGS = ("with dependencies", "without dependencies")
+ANSWERED, PUBLISHED = "answered", "published"
 CONVENTIONS = {
-    "answered": "without pictures that have no answer",
-    "published": "pictures without an answer score 0",
+    ANSWERED: "without pictures that have no answer, over answered questions",
+    PUBLISHED: "pictures without an answer score 0, questions without one count as no",
 }
 _SCORE = (
     "Mean over pictures of the share of valid questions answered yes, {reading} (DSG, Cho et al. 2024), {convention}; "
@@ -75,23 +76,35 @@ def _plain(answer: str | None) -> str:
     return id_of((answer or "").strip().strip(".!").casefold())
 
 
-def score(questions: Sequence[DsgQuestion], *, dependencies: bool) -> float | None:
+def score(questions: Sequence[DsgQuestion], *, dependencies: bool, convention: str = ANSWERED) -> float | None:
     """Return the share of valid questions answered yes, in [0, 1]; None without a valid question or without an answer.
 
-    A question without an answer counts as no, as in the published evaluation.
+    Args:
+        dependencies: whether a question counts as no if a parent is answered no.
+        convention: of `CONVENTIONS`. `answered`: a question without an answer does not count, and does not make its
+            children no. `published`: it counts as no, also for its children, as in the published evaluation.
     """
     valid = [q for q in questions if q.valid]
-    if not valid or all(q.answer is None for q in valid):
+    counted = [q for q in valid if convention == PUBLISHED or q.answer is not None]
+    if all(q.answer is None for q in valid):
         return None
-    yes = {q.question: is_yes(q.answer) for q in valid}
-    counted = [
-        yes[q.question] and (not dependencies or all(yes.get(parent, True) for parent in q.parents)) for q in valid
+    yes = {q.question: is_yes(q.answer) for q in counted}
+    hits = [
+        yes[q.question] and (not dependencies or all(yes.get(parent, True) for parent in q.parents)) for q in counted
     ]
-    return sum(counted) / len(counted)
+    return sum(hits) / len(hits)
+
+
+def answered_share(questions: Sequence[DsgQuestion]) -> float:
+    """Return the share of valid questions that have an answer; 0 without a valid question."""
+    valid = [q for q in questions if q.valid]
+    return sum(q.answer is not None for q in valid) / len(valid) if valid else 0.0
 
 
 def dsg_metrics(pictures: Mapping[str, Sequence[DsgQuestion]], people: Mapping[str, float]) -> Iterator[Metric]:
-    """Yield mean scores and correlations with people, with and without dependencies, in both conventions of coverage.
+    """Yield mean scores and correlations with people, with and without dependencies, in both conventions.
+
+    The coverage is the share of valid questions that were answered, averaged over pictures.
 
     Args:
         pictures: picture -> its questions; a picture of `people` that is missing here has no answer.
@@ -111,21 +124,24 @@ def dsg_metrics(pictures: Mapping[str, Sequence[DsgQuestion]], people: Mapping[s
         yield Metric(
             name=metric, definition=definition, value=value, n=n, coverage=share, reason="a count: no interval"
         )
+    answered = np.array([answered_share(pictures.get(name, ())) for name in asked], np.float64)
+    rated = np.array([name in people for name in asked], bool)
+    likert = np.array([people.get(name, np.nan) for name in asked])
+    coverage = float(answered.mean()) if asked else None
     for reading in READINGS:
-        score_of_each = [score(pictures.get(name, ()), dependencies=reading == READINGS[0]) for name in asked]
-        scores = np.array([np.nan if s is None else s for s in score_of_each])
-        answered = ~np.isnan(scores)
-        rated = np.array([name in people for name in asked], bool)
-        likert = np.array([people.get(name, np.nan) for name in asked])
-        coverage = float(answered.mean()) if asked else None
         for convention, text in CONVENTIONS.items():
-            used = np.where(np.isnan(scores), 0.0, scores) if convention == "published" else scores
+            score_of_each = [
+                score(pictures.get(name, ()), dependencies=reading == READINGS[0], convention=convention)
+                for name in asked
+            ]
+            scores = np.array([np.nan if s is None else s for s in score_of_each])
+            used = np.where(np.isnan(scores), 0.0, scores) if convention == PUBLISHED else scores
             kept = ~np.isnan(used)
             dims = {"reading": reading, "convention": convention}
             yield _mean(used[kept], _SCORE.format(reading=reading, convention=text), coverage, dims)
             if people:
                 both = kept & rated
-                share = float((answered & rated).sum() / rated.sum())
+                share = float(answered[rated].mean())
                 for kind in ("spearman", "kendall"):
                     definition = _CORRELATION.format(kind=kind.capitalize(), reading=reading, convention=text)
                     yield _correlation(definition, used[both], likert[both], kind=kind, coverage=share, dims=dims)

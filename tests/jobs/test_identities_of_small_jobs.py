@@ -115,7 +115,8 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
         }),
         ("question_scores", [], "answers",
          "  24 in = 24 out\n", {
-            "ratings": identities("answers")[0], "questions": identities("questions")[0], "rubric": "dsg", **excluded,
+            "ratings": identities("answers")[0], "questions": identities("questions")[0],
+            "convention": "answered", "rubric": "dsg", **excluded,
         }),
         ("tric_captions", ["unit_rows=3"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv",
          "  year         24 texts = 8 captions x 3 dates\n", {

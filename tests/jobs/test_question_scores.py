@@ -19,10 +19,10 @@ ANSWERS = {  # picture -> answers to 1, 2 (parent 1), 3 (parent 2), 4 (invalid);
     "c": "yes no yes no no",
     "d": "no no no yes no",
     "e": "yes yes no yes no",
-    "f": "yes - - - no",
+    "f": "yes - no - no",
 }
-WITH = {"a": 1.0, "b": 0.5, "c": 0.25, "d": 0.0, "e": 0.5, "f": 0.25}
-WITHOUT = {"a": 1.0, "b": 0.75, "c": 0.5, "d": 0.0, "e": 0.5, "f": 0.25}
+WITH = {"a": 1.0, "b": 0.5, "c": 0.25, "d": 0.0, "e": 0.5, "f": 1 / 3}
+WITHOUT = {"a": 1.0, "b": 0.75, "c": 0.5, "d": 0.0, "e": 0.5, "f": 1 / 3}
 PEOPLE = {"a": 5, "b": 2, "c": 3, "d": 1, "e": 4, "f": 2}
 
 
@@ -65,6 +65,14 @@ def test_scores_by_hand(tmp_path: Path, keys: list[str], capsys: pytest.CaptureF
         "skipped", "no_questions",
     )  # fmt: skip
     assert len(open_table(f"{tmp_path}/R").footers) == 3
+    assert "23 of 24 questions are answered; 1 of 6 pictures lack some, which do not count" in capsys.readouterr().out
+    assert (rows["f", "with_dependencies"]["comment"], row["comment"]) == ("3 of 4 questions answered", None)
+    published = [*keys[:2], f"out={tmp_path}/published", "convention=published"]
+    assert cli.main("question_scores", published) == 0
+    of_published = {(row["item_id"], row["question"]): row["score"] for row in rows_of(f"{tmp_path}/published")}
+    assert of_published == {key: row["score"] for key, row in rows.items()} | {
+        ("f", "with_dependencies"): 1 / 4, ("f", "without_dependencies"): 1 / 4
+    }  # fmt: skip
     capsys.readouterr()
     assert cli.main("question_scores", keys) == 0
     assert "3 done before" in capsys.readouterr().out
@@ -102,6 +110,8 @@ def test_histogram_welch_and_correlation_with_people(tmp_path: Path, keys: list[
 
 
 def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main("question_scores", [*keys, "convention=paper"]) == 2
+    assert "convention=paper: must be one of answered, published" in capsys.readouterr().err
     assert cli.main("question_scores", [*keys, "questions_rubric=other"]) == 2
     assert "no rating of rubric 'other' is about a set of" in capsys.readouterr().err
     assert not (tmp_path / "R").exists()

@@ -1,5 +1,7 @@
 """Texts of a file as numbers, names of columns, attributes, and bins of scores, as pure functions."""
 
+from collections import Counter
+
 import pyarrow as pa
 import pytest
 
@@ -63,7 +65,13 @@ def test_answers_of_other_rubrics_and_failed_ones_do_not_count():
     assert scores == [0, 1 / 2]
     rows = [answer("1", "yes", status="refused"), answer("2", "yes")]
     scores = [row["score"] for row in score_rows(pa.Table.from_pylist(rows), graph, rubric="r")]
-    assert scores == [0, 1 / 2]  # a refusal counts as no, for its child too
+    assert scores == [1, 1]  # a refusal does not count, nor for its child
+    table = pa.Table.from_pylist(rows)
+    tally: Counter[str] = Counter()
+    published = list(score_rows(table, graph, rubric="r", convention="published", tally=tally))
+    assert [row["score"] for row in published] == [0, 1 / 2]
+    assert [row["comment"] for row in published] == ["1 of 2 questions answered"] * 2
+    assert tally == {"scores": 1, "partial": 1, "answered": 1, "questions": 2}
     (row, _) = score_rows(pa.Table.from_pylist([answer("1", None, status="refused")]), graph, rubric="r")
     assert (row["status"], row.get("score")) == ("refused", None)
     (row, _) = score_rows(pa.Table.from_pylist([answer("1", "yes", target="")]), graph, rubric="r")

@@ -42,9 +42,9 @@ def test_excluded_pictures_and_other_rubrics_do_not_count() -> None:
         {**answer("j", "2", "yes", target="set"), "rubric": "other"},
         answer("j", "2", "yes", target="set", status="truncated"),
     ]
-    # i is answered yes to one of two questions, j to one of two, of which one has no answer
-    assert scores(rows, "out")["dsg_score", ""] == (0.5, 2)
-    assert scores(rows)["dsg_score", ""] == ((0.5 + 0.5 + 0) / 3, 3)
+    # i is answered yes to one of two questions, j to the one that has an answer
+    assert scores(rows, "out")["dsg_score", ""] == (0.75, 2)
+    assert scores(rows)["dsg_score", ""] == ((0.5 + 1 + 0) / 3, 3)
 
 
 def test_each_condition_has_metrics_and_people_count_under_each() -> None:

@@ -1,11 +1,12 @@
 """Scene graphs: by hand, and the published correlations of a real evaluation."""
 
 import csv
+import itertools
 from collections import defaultdict
 
 import pytest
 
-from jobs.metrics.dsg import DsgQuestion, dsg_metrics, is_unclear, is_yes, parents_of, score
+from jobs.metrics.dsg import DsgQuestion, answered_share, dsg_metrics, is_unclear, is_yes, parents_of, score
 from jobs.metrics.intervals import fisher
 
 
@@ -24,13 +25,36 @@ def test_a_child_of_a_no_is_a_no_and_its_own_child_is_not():
     assert score(questions, dependencies=True) == 1 / 4
 
 
+def test_a_question_without_an_answer_does_not_count_and_does_not_make_its_children_no():
+    """Seven valid questions, six answered, two of them yes: 2/6 instead of 2/7, by a loop over all graphs of three."""
+    answers = ["yes", "no", "no", "yes", "no", "no", None]
+    seven = [DsgQuestion(str(n), answer=answer) for n, answer in enumerate(answers)]
+    assert score(seven, dependencies=False) == pytest.approx(2 / 6)
+    assert score(seven, dependencies=False, convention="published") == pytest.approx(2 / 7)
+    assert answered_share(seven) == pytest.approx(6 / 7)
+    for first, second, third in itertools.product(("yes", "no", None), repeat=3):
+        chain = [DsgQuestion("1", answer=first), DsgQuestion("2", ("1",), answer=second),
+                 DsgQuestion("3", ("1", "2"), answer=third)]  # fmt: skip
+        answer_of = {"1": first, "2": second, "3": third}
+        hits = {"answered": [], "published": []}
+        for question in chain:
+            answer, above = answer_of[question.question], [answer_of[parent] for parent in question.parents]
+            if answer is not None:
+                hits["answered"].append(answer == "yes" and "no" not in above)
+            hits["published"].append(answer == "yes" and all(of_parent == "yes" for of_parent in above))
+        for convention, of_convention in hits.items():
+            expected = None if (first, second, third) == (None,) * 3 else sum(of_convention) / len(of_convention)
+            assert score(chain, dependencies=True, convention=convention) == expected, (first, second, third)
+
+
 def test_invalid_missing_and_odd():
     questions = [
         DsgQuestion("1", answer="yes"),
         DsgQuestion("2", valid=False, answer="no"),
         DsgQuestion("3", answer=None),
     ]
-    assert score(questions, dependencies=True) == 1 / 2  # without an answer is no; an invalid one does not count
+    assert score(questions, dependencies=True) == 1  # neither the one without an answer nor the invalid one counts
+    assert score(questions, dependencies=True, convention="published") == 1 / 2  # the first of them is no
     assert score([DsgQuestion("1")], dependencies=True) is None
     assert score([DsgQuestion("1", valid=False, answer="yes")], dependencies=True) is None
     assert score([], dependencies=False) is None
@@ -76,14 +100,18 @@ def test_counts_of_invalid_and_unclear_answers_and_correlations_by_hand():
         "c": [DsgQuestion("1", answer="yes"), DsgQuestion("2")],
         "d": [DsgQuestion("1", answer="t")],
     }
+    for convention, value in (("answered", 2.5 / 4), ("published", 2 / 5)):
+        of_all = named(dsg_metrics({**pictures, "none": []}, {}))["dsg_score", "with dependencies", convention]
+        assert of_all.value == pytest.approx((0 + 1 / 2 + 1 + 0) / 4 if convention == "answered" else 1 / 5)
+        assert of_all.coverage == pytest.approx(3.5 / 5), value
     metrics = named(dsg_metrics(pictures, {"a": 1.0, "b": 2.0, "c": 3.0, "gone": 5.0}))
     invalid, unclear = metrics["dsg_invalid", None, None], metrics["dsg_unclear", None, None]
     assert (invalid.value, invalid.n, invalid.coverage) == (1, 7, 6 / 7)
     assert (unclear.value, unclear.n) == (2, 5)
     ranks = metrics["dsg_spearman", "with dependencies", "answered"]
-    assert (ranks.value, ranks.n, ranks.coverage) == (pytest.approx(3**0.5 / 2), 3, 3 / 4)
+    assert (ranks.value, ranks.n, ranks.coverage) == (pytest.approx(1), 3, 2.5 / 4)  # c's only answer is yes
     assert metrics["dsg_spearman", "with dependencies", "published"].n == 4
-    assert metrics["dsg_score", "with dependencies", "answered"].coverage == 4 / 5
+    assert metrics["dsg_score", "with dependencies", "answered"].coverage == pytest.approx(3.5 / 5)
     few = named(dsg_metrics({"a": pictures["a"], "b": pictures["b"]}, {"a": 1.0, "b": 2.0}))
     undefined = few["dsg_kendall", "with dependencies", "answered"]
     assert (undefined.value, undefined.n, undefined.coverage) == (None, 2, 1.0)
