@@ -264,7 +264,7 @@ def _provenance(sources: Sequence[TableSource], versions: Mapping[str, str]) -> 
         ("time", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())),
         # The identity says how the rows were made, the objects what they are: two files may be read in one way.
         *((s.name, f"{s.uri} (identity {s.identity}, objects {s.whole().etag})") for s in sources),
-        *((f"time of {source.name}", text) for source in sources if (text := _spent(source))),
+        *((f"last run of {source.name}", text) for source in sources if (text := _spent(source))),
         ("code", versions["code"]),
         *((name, version) for name, version in sorted(versions.items()) if name != "code"),
     ]

@@ -169,7 +169,7 @@ def test_a_page_names_its_inputs_with_their_counts_and_times(tmp_path: Path) -> 
     assert provenance == [
         ("images", f"{images.uri} (identity {images.identity}, objects {images.whole().etag})"),
         *(("ratings", f"{s.uri} (identity {s.identity}, objects {s.whole().etag})") for s in ratings),
-        ("time of images", "7,200.0 s, estimated 60.0 (30.0 to 90.0); 2.00 GPU-hours; estimate: a trial"),
+        ("last run of images", "7,200.0 s, estimated 60.0 (30.0 to 90.0); 2.00 GPU-hours; estimate: a trial"),
         ("code", "1"),
         ("numpy", "3"),
         ("torch", "2"),
