@@ -85,7 +85,7 @@ def _entries_without(value: list[Any] | dict[str, Any], needles: Needles) -> lis
 
 
 def _is_named(name: str, needles: Needles) -> bool:
-    return name in needles.ids or needles.in_text(name)
+    return needles.is_id(name) or needles.in_text(name)
 
 
 def _names(value: Any, needles: Needles) -> bool:
@@ -98,7 +98,7 @@ def _in_fields(value: Any, needles: Needles, field: str = FIELDS[0]) -> bool:
         return any(_in_fields(part, needles, key) for key, part in value.items())
     if isinstance(value, list):
         return any(_in_fields(part, needles, field) for part in value)
-    return field in FIELDS and isinstance(value, str | int) and str(value) in needles.ids
+    return field in FIELDS and isinstance(value, str | int) and needles.is_id(str(value))
 
 
 def _rows_without(text: str, needles: Needles) -> str:
@@ -109,7 +109,7 @@ def _rows_without(text: str, needles: Needles) -> str:
     columns: list[int] = []  # those for ids
     for row in reader:
         of_ids = {row[column].strip() for column in columns if column < len(row)}
-        if of_ids.isdisjoint(needles.ids) and not any(needles.in_text(cell) for cell in row):
+        if not any(map(needles.is_id, of_ids)) and not any(needles.in_text(cell) for cell in row):
             kept += lines[begin : reader.line_num]
         begin = reader.line_num
         columns = columns or [n for n, cell in enumerate(row) if cell.strip("\ufeff ").lower() in FIELDS]

@@ -22,7 +22,7 @@ from jobs.annotation.reports import REPORTED
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.config import NEAR_FILE
 from jobs.purging import contents
-from jobs.purging.mentions import has_strings
+from jobs.purging.mentions import has_strings, has_texts
 from jobs.purging.needles import PICTURES, Needles
 from jobs.runtime.selection.exclusions import KEPT, TALLY
 from jobs.store.files import faults, locations
@@ -34,6 +34,7 @@ from jobs.store.writer import REJECTS, rejects_uri
 
 LARGEST = 1 << 30  # bytes; larger files, and compressed ones that hold more, are not read
 SHOWN = 10  # names of files that are printed
+ROWS = 10_000  # of a Parquet file of others, at a time
 HEAD = 4096  # first bytes, by which pages and binary files are recognised
 TASKS = (LABEL_STUDIO, PRODIGY, SPREADSHEET, "pictures")  # folders next to `assignments`
 PAGE, SHEETS = "index.html", ("choose.csv", "rankings.csv")  # of `choose` and `show_links`
@@ -74,11 +75,13 @@ class OtherFiles:
         files: the files in the order of the listing, without lists of exclusions and leases.
         tables: the uris of the tables.
         in_use: the uris of the rejects of current generations, which `rewrite_tables` rewrites.
+        root: the folder, whose own name does not count.
     """
 
     files: Sequence[Object]
     tables: frozenset[str]
     in_use: frozenset[str]
+    root: str = ""
 
     @property
     def uris(self) -> list[str]:
@@ -129,7 +132,7 @@ def other_files(root: str, tables: Sequence[TableSource], *, without: Sequence[s
         for footer in table.footers
         if (record := footer.record) is not None and any(record["counts"]["rejected"].values())
     )
-    return OtherFiles(others, uris, in_use)
+    return OtherFiles(others, uris, in_use, locations.absolute(root))
 
 
 def _is_passing(uri: str) -> bool:
@@ -166,8 +169,15 @@ def _purge_file(file: Object, needles: Needles, ours: "_Ours", changed: ChangedF
     uri, name = file.uri, _name(file.uri)
     if needles.is_picture(name):
         (changed.removed if ours.is_task_file(uri) else changed.left).append(uri)
-    elif name.lower().endswith(PICTURES) or (name == INDEX and ours.is_index(uri)):
+    elif ours.is_named(uri, needles):
+        changed.left.append(uri)
+    elif name == INDEX and ours.is_index(uri):
         return
+    elif name.lower().endswith(PICTURES):
+        if file.size > LARGEST:
+            changed.unchecked.append(uri)
+        elif needles.in_bytes(locations.read_bytes(uri)):
+            changed.left.append(uri)
     elif name.lower().endswith(".parquet"):
         try:
             _purge_parquet(uri, needles, ours, changed, act=act)
@@ -210,6 +220,10 @@ class _Ours:
     def is_task_file(self, uri: str) -> bool:
         folder, _, inside = _folder(uri).rpartition("/")
         return inside in TASKS and f"{folder}/assignments" in self._others.tables
+
+    def is_named(self, uri: str, needles: Needles) -> bool:
+        """Return whether a file of others is named after a picture, or is in a folder that is."""
+        return not self.is_ours(uri) and needles.in_path(uri.removeprefix(self._others.root))
 
     def is_ours(self, uri: str) -> bool:
         is_of_job = (self.is_task_file, self.is_sheet, self.is_run_file, self.is_rejects, self.is_index)
@@ -312,7 +326,7 @@ def _purge_parquet(uri: str, needles: Needles, ours: _Ours, changed: ChangedFile
             changed.rewritten.append(uri)
             if kept is not None:
                 locations.replace(uri, kept)
-    elif _has_rows(uri, needles.in_any_column):
+    elif _names_in_parquet(uri, needles):
         changed.left.append(uri)
 
 
@@ -323,6 +337,17 @@ def _has_rows(uri: str, names: Callable[[pa.Table], bool]) -> bool:
         columns = [field.name for field in parquet.schema_arrow if has_strings(field.type)]
         groups = range(parquet.num_row_groups if columns else 0)
         return any(names(parquet.read_row_group(group, columns=columns)) for group in groups)
+
+
+def _names_in_parquet(uri: str, needles: Needles) -> bool:
+    """Return whether a Parquet file of others names a picture, in any column, name of a column, or metadata."""
+    fs, path = locations.filesystem(uri)
+    with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
+        if needles.in_schema(parquet.schema_arrow):
+            return True
+        columns = [field.name for field in parquet.schema_arrow if has_texts(field.type)]
+        batches = parquet.iter_batches(ROWS, columns=columns) if columns else ()
+        return any(needles.in_any_column(pa.Table.from_batches([batch])) for batch in batches)
 
 
 def _in_rejects(needles: Needles, rows: pa.Table) -> bool:

@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 
 from actors.ids import content_id
 from jobs.purging.matching import Gone, columns_of
+from jobs.purging.spellings import ESCAPED, ID_IN_TEXT, is_escaped, plain_texts
 
 HASHES = ("record_id", "sha256", "phash")  # columns of hexadecimal digits that name no picture
-_ID = r"\b[0-9a-f]{32}\b"
+_ID = r"(?i)[0-9a-f]{32}"
 _PICTURE = r"\.(?:jpe?g|png|gif|webp|tiff?|bmp|avif|jp2|ppm|svg|djvu|pdf)"
-_SUFFIX = rf"(?i){_PICTURE}\b"
-_NO_WORD = r"[^0-9A-Za-z_]+"
+PICTURE_SUFFIX = rf"(?i){_PICTURE}\b"
+_NO_WORD = r"[^0-9A-Za-z]+"
 # What is between addresses: those with none of these signs, those that may have brackets, and those with any but quotes
 _NO_SHORT_ADDRESS, _NO_ADDRESS, _NO_LONG_ADDRESS = r"[\s\"'<>,;|()\[\]{}]+", r"[\s\"'<>,]+", r"[\s\"<>]+"
 _LONG = r"//[^\s\"<>]*[',]"  # an address may contain these signs, and they may end it
@@ -29,7 +30,7 @@ _LONG = r"//[^\s\"<>]*[',]"  # an address may contain these signs, and they may 
 _WORDS = (re.compile(r"[^\s\"<>]+"), re.compile(r"[^\s\"'<>,]+"), re.compile(r"[^\s\"'<>,;|()\[\]{}]+"))
 _AROUND = "()[]{};:.!?\\',"  # signs around an address
 _BEFORE = r"^.*?(https?://)"  # what an address follows without a space, as in [text](https://…)
-_AFTER = rf"(?i)({_PICTURE})[^\x00-\x7f].*"  # scripts without spaces go on next to an address
+_AFTER = rf"(?i)({_PICTURE})[^\x00-\x25\x27-\x7f].*"  # scripts without spaces, or another parameter (&) of a query
 
 
 def columns_of_texts(schema: pa.Schema) -> list[str]:
@@ -39,10 +40,59 @@ def columns_of_texts(schema: pa.Schema) -> list[str]:
 
 
 def has_strings(kind: pa.DataType) -> bool:
-    """Return whether a column's values are strings, or lists or maps of strings."""
+    """Return whether a column's values are strings, or lists or maps of strings, as in tables of remine."""
     if pa.types.is_map(kind):
         return has_strings(kind.item_type)
     return has_strings(kind.value_type) if pa.types.is_list(kind) else bool(pa.types.is_string(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Return whether values of the type are bytes."""
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
+    return any(is_kind(kind) for is_kind in tests)
+
+
+def has_texts(kind: pa.DataType) -> bool:
+    """Return whether values of the type have strings or bytes at any depth, as `leaves` yields them."""
+    if pa.types.is_dictionary(kind):
+        return has_texts(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_texts(kind.storage_type)
+    if pa.types.is_nested(kind):
+        return any(has_texts(kind.field(number).type) for number in range(kind.num_fields))
+    return is_bytes(kind) or _is_string(kind)
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def leaves(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+    """Yield the strings (as pa.string) and the bytes in a column of any type, also in keys of maps and dictionaries."""
+    for chunk in column.chunks:
+        yield from _leaves(chunk)
+
+
+def _leaves(values: pa.Array) -> Iterator[pa.Array]:
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        yield from _leaves(values.dictionary)
+    elif isinstance(kind, pa.BaseExtensionType):
+        yield from _leaves(values.storage)
+    elif pa.types.is_struct(kind):
+        for part in values.flatten():
+            yield from _leaves(part)
+    elif pa.types.is_map(kind):
+        yield from (*_leaves(values.keys), *_leaves(values.items))
+    elif pa.types.is_union(kind):
+        for number in range(kind.num_fields):
+            yield from _leaves(values.field(number))
+    elif pa.types.is_nested(kind):  # lists of any kind
+        yield from _leaves(values.flatten())
+    elif _is_string(kind):
+        yield values.cast(pa.string())
+    elif is_bytes(kind):
+        yield values
 
 
 class Mentions:
@@ -82,12 +132,27 @@ class Mentions:
         begin = 0
         for chunk in column.chunks:
             for texts, rows in _texts_of(chunk):
-                hit[begin + rows[self._in_texts(texts)]] = True
+                hit[begin + rows[self.in_texts(texts)]] = True
             begin += len(chunk)
         return hit
 
-    def _in_texts(self, texts: pa.Array) -> np.ndarray:
-        """Return bool [texts]: whether a text has a mention."""
+    def in_texts(self, texts: pa.Array) -> np.ndarray:
+        """Return bool [texts]: whether a text has a mention, also in one of the spellings of `plain_texts`."""
+        hit = self._in_words(texts)
+        positions = np.flatnonzero(_bools(pc.match_substring_regex(texts, ESCAPED)) & ~hit)
+        if len(positions):
+            encoded = texts.take(pa.array(positions)).dictionary_encode()
+            forms = [(form, n) for n, text in enumerate(encoded.dictionary.to_pylist()) for form in plain_texts(text)]
+            of_value = np.zeros(len(encoded.dictionary), bool)
+            if forms:
+                names, numbers = zip(*forms, strict=True)
+                safe = [name.encode("utf-8", "replace").decode() for name in names]
+                of_value[np.array(numbers)[self._in_words(pa.array(safe, pa.string()))]] = True
+            hit[positions] = of_value[encoded.indices.to_numpy()]
+        return hit
+
+    def _in_words(self, texts: pa.Array) -> np.ndarray:
+        """Return bool [texts]: whether a text has a mention as it is spelt."""
         hit = np.zeros(len(texts), bool)
         forms: tuple[tuple[pa.Array, str, Callable[[pa.Array], np.ndarray]], ...] = (
             (pc.match_substring_regex(texts, _ID), _NO_WORD, self._are_ids),
@@ -108,7 +173,7 @@ class Mentions:
         return hit
 
     def _are_ids(self, words: pa.Array) -> np.ndarray:
-        return _bools(pc.is_in(words, self._ids))
+        return _bools(pc.is_in(pc.ascii_lower(words), self._ids))
 
     def _have_addresses(self, words: pa.Array) -> np.ndarray:
         words = pc.replace_substring_regex(words, _BEFORE, r"\1")
@@ -122,7 +187,7 @@ class Mentions:
     def _are_addresses(self, words: pa.Array) -> np.ndarray:
         words = pc.utf8_trim(words, _AROUND)
         hit = _bools(pc.is_in(words, self._urls))
-        possible = _bools(pc.match_substring(words, "//")) & _bools(pc.match_substring_regex(words, _SUFFIX))
+        possible = _bools(pc.match_substring(words, "//")) & _bools(pc.match_substring_regex(words, PICTURE_SUFFIX))
         positions = np.flatnonzero(possible & ~hit)
         if not len(positions):
             return hit
@@ -151,11 +216,18 @@ class Mentions:
             return match[0].replace(gone[0], "") if gone else match[0]
 
         def word(match: re.Match[str]) -> str:
-            return "" if match[0] in self._names else match[0]
+            return "" if match[0].lower() in self._names else match[0]
 
         for pattern in _WORDS:
             text = pattern.sub(address, text)
-        return re.sub(_ID, word, text, flags=re.ASCII)
+        text = ID_IN_TEXT.sub(word, text)
+        if not self._is_escaped_mention(text):
+            return text
+        text = _WORDS[0].sub(lambda match: "" if self._is_escaped_mention(match[0]) else match[0], text)
+        return "" if self._is_escaped_mention(text) else text
+
+    def _is_escaped_mention(self, text: str) -> bool:
+        return is_escaped(text) and bool(self.in_texts(pa.array([text], pa.string()))[0])
 
 
 def addresses_in(word: str) -> list[str]:

@@ -65,7 +65,8 @@ def reading_rows(uri: str) -> Iterator[None]:
             raise
         raise RunError(
             f"{uri}: damaged, its rows cannot be read ({first_line(error)}); "
-            "run remine verify on the table with repair=true, and then the command that writes the table"
+            "run remine verify on the table with repair=true, which looks again and sets a damaged unit aside, "
+            "and then the command that writes the table"
         ) from error
 
 

@@ -72,7 +72,7 @@ def end_of(uri: str, size: int) -> bytes:
         if data in seen:
             return data
         seen.add(data)
-    raise _unsteady(uri)
+    raise _unsteady()
 
 
 class CheckedStream(io.RawIOBase):
@@ -105,9 +105,7 @@ class CheckedStream(io.RawIOBase):
     def _check(self) -> None:
         digest = self._hash.hexdigest()
         if is_md5(self._etag) and digest != self._etag and digest != confirmed_digest(self._uri):
-            raise OSError(
-                f"{self._uri}: the bytes that were read are not those of its ETag; run the same command again"
-            )
+            raise OSError("the bytes that were read are not those of its ETag; run the same command again")
 
 
 def _confirm(uri: str, sink: BinaryIO | None) -> str:
@@ -123,7 +121,7 @@ def _confirm(uri: str, sink: BinaryIO | None) -> str:
                 return digest
         except ShortReadError:  # replaced by a shorter object after its size was asked
             continue
-    raise _unsteady(uri)
+    raise _unsteady()
 
 
 def _emptied(sink: BinaryIO | None) -> BinaryIO | None:
@@ -165,14 +163,12 @@ def _confirmed_pieces(uri: str, file: Any) -> Iterator[bytes]:
                 break
             seen.add(digest)
         else:
-            raise _unsteady(uri)
+            raise _unsteady()
 
 
 def _etag_in(file: Any) -> str:
     return (file.metadata() or {}).get("ETag", b"").decode().strip('"')
 
 
-def _unsteady(uri: str) -> OSError:
-    return OSError(
-        f"{uri}: each read returned other bytes; check the network and the store, then run the command again"
-    )
+def _unsteady() -> OSError:
+    return OSError("each read returned other bytes; check the network and the store, then run the same command again")
