@@ -240,6 +240,7 @@ def dsg_metrics(
     *,
     rubric: str,
     likert: str | None,
+    kinds: Mapping[str, str],
     exclusion_filter: ExclusionFilter,
 ) -> Iterator[Metric]:
     """Yield scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
@@ -249,7 +250,8 @@ def dsg_metrics(
     all of them.
 
     Args:
-        likert: `rubric/question` of the people's ratings to correlate the scores with.
+        likert: `rubric/question` of the people's ratings to correlate the scores with; those of models do not count.
+        kinds: rater -> human, model, encoder or gold.
         exclusion_filter: the exclusions.
     """
     sets = read_sets(questions)
@@ -267,7 +269,12 @@ def dsg_metrics(
                     asked = answers[row["rater"], row[CONDITION]][row["item_id"], row["target"] or row["item_id"]]
                     if row["status"] == Status.OK:
                         asked[row["question"]] = row["value"]
-                elif row["question"] == of_people[1] and row["status"] == Status.OK and row["score"] is not None:
+                elif (
+                    kinds.get(row["rater"]) == "human"
+                    and row["question"] == of_people[1]
+                    and row["status"] == Status.OK
+                    and row["score"] is not None
+                ):
                     people[row[CONDITION]][row["item_id"]].append(row["score"])
     several = len({condition for _, condition in answers}) > 1
     for (rater, condition), by_picture in sorted(answers.items()):

@@ -249,7 +249,12 @@ def report_metrics(
         yield from span_metrics(spans, settings)
     if tables.questions:
         yield from compute.dsg_metrics(
-            tables.ratings, tables.questions, rubric=questions_rubric, likert=likert, exclusion_filter=exclusion_filter
+            tables.ratings,
+            tables.questions,
+            rubric=questions_rubric,
+            likert=likert,
+            kinds=summary.raters.kinds,
+            exclusion_filter=exclusion_filter,
         )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.correlation import correlate
+from jobs.metrics.correlation import MIN_PAIRS, correlate
 from jobs.metrics.intervals import bootstrap, fisher, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
@@ -159,7 +159,9 @@ def _mean(scores: Floats, definition: str, coverage: float | None, dims: dict[st
 def _correlation(definition: str, x: Floats, y: Floats, *, kind: str, coverage: float, dims: dict[str, str]) -> Metric:
     metric, value, n = f"dsg_{kind}", correlate(x, y, kind), len(x)
     if value is None:
-        reason = "fewer than three pictures, or no variance"
+        reason = "all scores, or all ratings by people, are equal: no variance"
+        if n < MIN_PAIRS:
+            reason = f"{n} pictures have a score and ratings by people: at least {MIN_PAIRS} are needed"
         return undefined(metric, definition, reason, n=n, coverage=coverage, dims=dims)
     interval = fisher(value, n, kind=kind, unit_name="pictures")
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)

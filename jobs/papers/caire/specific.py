@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from jobs.analysis.conditions import reference_for
-from jobs.papers.caire.raters import ShownRater, dims, with_printed
+from jobs.papers.caire.raters import CALIBRATED, ShownRater, dims, with_printed
 from jobs.papers.metric_index import ABSENT
 from jobs.papers.model import PaperCell, PaperRow, PaperTable
 from jobs.papers.study import Study
@@ -33,7 +33,8 @@ def _f1_table(study: Study, name: str, title: str, judges: Sequence[ShownRater])
     rows: list[tuple[str, PaperRow]] = []
     for judge in judges:
         of_row, metrics = judge.in_paper(study), study.metrics.under(judge.condition)
-        f1 = metrics.get("f1", dims(study, group=judge.rater, **_reading(study)))
+        of_judge = dims(study, group=judge.rater)
+        f1 = metrics.get("f1", of_judge | _reading(study), reason=_no_f1(judge, bool(metrics.find("f1", **of_judge))))
         cells = [PaperCell(f1, printed.at(of_row, "f1"))]
         if changes:
             cells.append(_change(study, judge, baseline))
@@ -54,6 +55,15 @@ def _f1_table(study: Study, name: str, title: str, judges: Sequence[ShownRater])
             "as a text model, is compared with the model that has the highest F1 there, as in the paper.",
         ),
     )
+
+
+def _no_f1(judge: ShownRater, has_other: bool) -> str:
+    """Return why a judge has no F1 of the average and reading in the options; `has_other`: it has one of others."""
+    if has_other:
+        return "paper.options.average or reading is none that was computed: see metrics.positive"
+    if "likelihood" in judge.role and CALIBRATED not in judge.condition:
+        return "likelihoods are no scores; calibrate them (remine calibrate)"
+    return f"no right label of the items that {judge.rater} rated is known"
 
 
 def _change(study: Study, judge: ShownRater, baseline: str | None) -> PaperCell:
@@ -83,6 +93,8 @@ def _ratios(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
         right = reference_for(judge.condition, reference or "", conditions)
         both = {"first": right, "second": judge.condition}
         reason = f"{judge.rater} has no ratings under {right!r}, the condition with the right article"
+        if not reference:
+            reason = "no ratings have the condition with the right article (metrics.reference_condition)"
         cell = study.cell(
             "f1_ratio", dims(study, group=judge.rater, **both, **_reading(study)),
             printed=printed.at(of_row, "ratio"), reason=reason,

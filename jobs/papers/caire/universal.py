@@ -1,6 +1,6 @@
 """Tables of the universal set, which people rated: correlations and agreement (tables 2 and 14 to 17)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jobs.metrics.intervals import no_interval
 from jobs.metrics.metric import Metric, estimated, undefined
@@ -111,10 +111,19 @@ def _of_judge(
     """
     printed, of_row, index = study.printed(table), judge.in_paper(study), _index(study, judge)
     cells = (
-        PaperCell(index.get(metric, _with_people(study, judge) | subgroup), printed.at(of_row, column), "number")
+        PaperCell(
+            index.get(metric, _with_people(study, judge) | subgroup, reason=_not_rated(judge, subgroup)),
+            printed.at(of_row, column),
+            "number",
+        )
         for metric, subgroup, column in columns
     )
     return of_row, PaperRow((judge.rater, judge.label), tuple(cells))
+
+
+def _not_rated(judge: ShownRater, subgroup: Mapping[str, str]) -> str:
+    """Return why a judge has no correlation with people on the pictures of a subgroup."""
+    return f"{judge.rater} and people rated no common picture of {subgroup.get('part', 'any concept')}"
 
 
 def _agreement(study: Study) -> PaperTable:
@@ -157,7 +166,8 @@ def _mean(values: Sequence[Metric]) -> Metric:
 
 def _first(study: Study, metric: str, wanted: dict[str, str]) -> Metric:
     """Return a metric of people, which is the same under every condition."""
-    metrics = [index.get(metric, wanted) for index in _indexes(study)]
+    reason = f"people rated no picture of {wanted.get('part', 'any country')}"
+    metrics = [index.get(metric, wanted, reason=reason) for index in _indexes(study)]
     return next((m for m in metrics if m.definition != ABSENT), metrics[0])
 
 
@@ -176,7 +186,10 @@ def _by_concept(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
                 column = f"{study.name_in_paper(judge.rater) or judge.rater} / {source}"
                 number = printed.at(concept, column) if judge.role == "article" else None
                 subgroup = by_header.get((concept, source))
-                metric = _index(study, judge).get(BY_IMAGE, _with_people(study, judge) | subgroup) if subgroup else None
+                metric = None
+                if subgroup:
+                    dims_of_cell, reason = _with_people(study, judge) | subgroup, _not_rated(judge, subgroup)
+                    metric = _index(study, judge).get(BY_IMAGE, dims_of_cell, reason=reason)
                 cells.append(PaperCell(metric, number, "number"))
         rows.append((concept, PaperRow((concept,), tuple(cells))))
     columns = tuple((f"{judge.rater}, {judge.label}", source) for judge in chosen for source in sources)
@@ -221,7 +234,7 @@ def _single_raters(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     for country in countries:
         cells = tuple(
             PaperCell(
-                index.get(STATISTICS[name][0], at | subgroup | {"target": country}),
+                index.get(STATISTICS[name][0], at | subgroup | {"target": country}, reason=_not_rated(judge, subgroup)),
                 printed.at(country, f"{name} {source}"),
                 "number",
             )

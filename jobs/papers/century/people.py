@@ -29,7 +29,9 @@ def reliability(study: Study, role: str) -> Iterator[PaperTable]:
         dims = {"rubric": rubric, "question": question, "group": PEOPLE}
         scored = question in SCALES or role == "responses"
         within = dims | {"tolerance": f"{study.metric_settings.tolerance:g}"}
-        reason = f"people did not answer {question}"
+        reason = study.no_rating(rubric, question, PEOPLE)
+        if study.metrics.find("percent_agreement", **dims):
+            reason = f"people's answers to {question} have no scores"
         reliable = study.metrics.first("icc2k", dims, reason=reason, columns="rating slots")
         cells = (
             study.cell("percent_agreement", dims, printed=printed.at(question, "equal"), reason=reason),
@@ -59,8 +61,9 @@ def rater_agreement(study: Study) -> Iterator[PaperFigure]:
     if not values:
         return
     rows = [PaperRow((metric.dims["rater"],), (PaperCell(metric),)) for metric in metrics]
-    zero = study.metrics.first("unit_quality_zero", {"rubric": rubric, "question": DISAGREEMENT},
-                               reason="needs metrics.crowdtruth=true", bins="3")  # fmt: skip
+    of_units = {"rubric": rubric, "question": DISAGREEMENT}
+    mean = study.metrics.first("unit_quality_mean", of_units, reason="needs metrics.crowdtruth=true")
+    zero = study.metrics.first("unit_quality_zero", of_units, reason=str(mean.reason), bins="3")
     in_paper = study.printed("figure_7").at(DISAGREEMENT, "unit quality 0")
     rows.append(PaperRow(("all: pictures with unit quality 0",), (PaperCell(zero, in_paper),)))
     counts, edges = np.histogram(values, bins=BINS, range=(0.0, 1.0))
@@ -96,14 +99,17 @@ def participation(study: Study) -> Iterator[PaperTable]:
         question = next((name for name in questions if name in answered), answered[0] if answered else questions[0])
         dims = {"rubric": rubric, "question": question, "group": PEOPLE}
         people, reports = study.printed("people"), study.printed("reports")
-        cells = (
-            study.cell("people_total", dims, unit="count", printed=people.at(role, "people")),
-            study.cell("items_per_person", dims, unit="number", printed=people.at(role, "mean")),
-            study.cell("items_per_person_sd", dims, unit="number", printed=people.at(role, "sd")),
-            study.cell("status_share", dims | {"status": "reported"}, printed=reports.at(role, "ratings")),
-            study.cell("reported_share", dims | {"of": "items"}, printed=reports.at(role, "items")),
-            study.cell("reported_share", dims | {"of": "people"}, printed=reports.at(role, "people")),
+        columns = (
+            ("people_total", {}, "count", people.at(role, "people")),
+            ("items_per_person", {}, "number", people.at(role, "mean")),
+            ("items_per_person_sd", {}, "number", people.at(role, "sd")),
+            ("status_share", {"status": "reported"}, "percent", reports.at(role, "ratings")),
+            ("reported_share", {"of": "items"}, "percent", reports.at(role, "items")),
+            ("reported_share", {"of": "people"}, "percent", reports.at(role, "people")),
         )
+        reason = study.no_rating(rubric, question, PEOPLE)
+        cells = tuple(PaperCell(study.metrics.get(name, dims | more, reason=reason), printed, unit)
+                      for name, more, unit, printed in columns)  # fmt: skip
         rows.append(PaperRow(("Pictures" if role == "images" else "Responses", titled(question)), cells))
     if rows:
         yield PaperTable(

@@ -26,7 +26,7 @@ def arrange(study: Study) -> Iterator[PaperTable]:
     types += [row for row in study.printed("table_7").rows if row not in types and row != "distinct terms"]
     distinct = study.cell(
         "distinct_terms", {"source": KNOWLEDGE_GRAPH}, unit="count",
-        printed=study.printed("table_7").at("distinct terms", "entities"),
+        printed=study.printed("table_7").at("distinct terms", "entities"), reason="no term is of a knowledge graph",
     )  # fmt: skip
     rows = [*_rows(study, "table_7", "entity_type", types), PaperRow(("Distinct terms",), (distinct,))]
     yield _table("table_7", "Entities by type", header="Entity type", rows=rows)

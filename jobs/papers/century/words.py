@@ -25,7 +25,11 @@ REGIONS = (  # in the order of figure 13
     "Melanesia", "Micronesia", "Polynesia", "Australia and New Zealand", "Northern Africa", "Central Africa",
     "Eastern Africa", "Southern Africa", "Western Africa",
 )  # fmt: skip
-_LABELS = {"identification": "Correct identification", "factual_errors": "Factuality errors (inverted)"}
+_LABELS = {
+    "sub_region": "Sub-region",
+    "identification": "Correct identification",
+    "factual_errors": "Factuality errors (inverted)",
+}
 
 
 def titled(name: str) -> str:

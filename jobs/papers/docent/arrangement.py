@@ -70,7 +70,12 @@ def _score_table(study: Study, scorers: Sequence[Scorer], writers: Sequence[str]
         PaperRow(
             (writer or "all", scorer.label),
             tuple(
-                study.cell(name, {**scorer.dims, **({"model": writer} if writer else {})}, unit=unit)
+                study.cell(
+                    name,
+                    {**scorer.dims, **({"model": writer} if writer else {})},
+                    unit=unit,
+                    reason=_not_marked(scorer, writer),
+                )
                 for name, (_, unit) in SCORES.items()
             ),
         )
@@ -88,11 +93,17 @@ def _score_table(study: Study, scorers: Sequence[Scorer], writers: Sequence[str]
     )
 
 
+def _not_marked(scorer: Scorer, writer: str) -> str:
+    return f"{scorer.label} marked no description by {writer or 'any model'}"
+
+
 def _score_figure(study: Study, scorers: Sequence[Scorer], writers: Sequence[str]) -> PaperFigure:
     """Return precision and coverage of each writer, one mark per scorer."""
     names = ("description_precision", "description_coverage")
     cells = {
-        (writer, scorer.label, name): study.cell(name, {**scorer.dims, "model": writer})
+        (writer, scorer.label, name): study.cell(
+            name, {**scorer.dims, "model": writer}, reason=_not_marked(scorer, writer)
+        )
         for writer in writers
         for scorer in scorers
         for name in names
@@ -168,7 +179,11 @@ def _span_table(study: Study) -> PaperTable:
         for scorer in sorted(raters.values(), key=lambda rater: rater.dims.get("rater") != PEOPLE):
             shared = {**scorer.dims, "kind": kind, "against": PEOPLE}
             cells = [
-                study.cell(f"span_{name}", {**shared, "unit": unit, **(overlap if unit == "span" else {})})
+                study.cell(
+                    f"span_{name}",
+                    {**shared, "unit": unit, **(overlap if unit == "span" else {})},
+                    reason=f"no text in which {scorer.label} and people could mark {header.lower()}",
+                )
                 for unit in UNITS
                 for name in AGREEMENT
             ]
@@ -201,7 +216,12 @@ def _measure_table(study: Study) -> PaperTable | None:
         PaperRow(
             (scorer.label,),
             tuple(
-                study.cell(f"description_{name}", {**scorer.dims, "score": score}, unit="number")
+                study.cell(
+                    f"description_{name}",
+                    {**scorer.dims, "score": score},
+                    unit="number",
+                    reason=f"{scorer.label} and people marked no common description",
+                )
                 for score in COMPARED
                 for name in names
             ),

@@ -7,6 +7,8 @@ from jobs.papers.rome.scenarios import COMPARISON, dims_of, of_paper
 from jobs.papers.study import Study
 
 NO_PEOPLE = "no answers of people to pairs"
+NO_PAIRS = "the pairs are not known; add the items of remine pairs with items="
+NO_PROBABILITIES = "the model's answers have no probabilities"
 
 
 def table_2(study: Study) -> PaperTable:
@@ -17,12 +19,15 @@ def table_2(study: Study) -> PaperTable:
         in_paper = study.name_in_paper(rater) or ""
         used.add(in_paper)
         of_rater = dims | {"rater": rater}
+        no_pairs = "" if study.metrics.find("position_bias", **of_rater) else NO_PAIRS
+        answered = study.metrics.find("pair_agreement", **of_rater, by=ANSWERS)
+        reasons = {ANSWERS: NO_PEOPLE, PROBABILITIES: NO_PROBABILITIES if answered else NO_PEOPLE}
         agreement = [
             study.cell("preference_agreement", of_rater | {"group": PEOPLE}, reason=NO_PEOPLE,
                        printed=printed.at(in_paper, "agreement")),
-            *(study.cell("pair_agreement", of_rater | {"by": by}, reason=NO_PEOPLE) for by in (ANSWERS, PROBABILITIES)),
+            *(study.cell("pair_agreement", of_rater | {"by": by}, reason=no_pairs or reasons[by]) for by in reasons),
         ]  # fmt: skip
-        bias = [study.cell(name, of_rater) for name in ("position_bias", "first_position_share")]
+        bias = [study.cell(name, of_rater, reason=no_pairs) for name in ("position_bias", "first_position_share")]
         rows.append(PaperRow((rater,), (*agreement, *bias)))
     rows += printed.rows_alone(["agreement", *[None] * 4], headers=of_paper, without=used)
     return PaperTable(

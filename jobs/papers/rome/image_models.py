@@ -44,9 +44,10 @@ def scores(study: Study) -> Iterator[PaperFigure]:
     for model in models:
         part = {"attribute": attribute, "part": model}
         cells = [
-            study.cell("group_mean_score", dims_of(study, c.role) | part | {"group": c.rater}, unit="number")
+            study.cell("group_mean_score", dims_of(study, c.role) | part | {"group": c.rater}, unit="number",
+                       reason=f"no picture of {model} was rated")
             for c in columns
-        ]
+        ]  # fmt: skip
         rows.append(PaperRow((model,), tuple(cells)))
     title = "Scores of the models that drew the pictures"
     yield PaperFigure(
@@ -99,7 +100,9 @@ def competitors(study: Study) -> Iterator[PaperFigure]:
         cells: list[PaperCell] = []
         for rater in raters:
             row_dims = dims | {"rater": rater, "competitor": name}
-            cells += [study.cell("bradley_terry", row_dims, unit="number"), study.cell("win_rate", row_dims)]
+            reason = f"{rater} compared no picture of {name}"
+            cells.append(study.cell("bradley_terry", row_dims, unit="number", reason=reason))
+            cells.append(study.cell("win_rate", row_dims, reason=reason))
             estimates.append(_estimate(name, study.metrics.get("bradley_terry", row_dims), rater))
         rows.append(PaperRow((name,), tuple(cells)))
     title = "Strength of the models that drew the pictures"

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from jobs.analysis.question_scores import BINS, STEPS
+from jobs.analysis.rater_attributes import HUMAN
 from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable
-from jobs.papers.rome.scenarios import SCORES, dims_of, of_paper, scenario_attribute, scenario_pairs
+from jobs.papers.rome.scenarios import RATING, SCORES, dims_of, of_paper, scenario_attribute, scenario_pairs
 from jobs.papers.study import Study
 from jobs.plots.figures import small_multiples
 from jobs.plots.panels import Histogram
@@ -16,7 +17,8 @@ def figure_4(study: Study) -> Iterator[PaperFigure]:
     dims = dims_of(study, SCORES)
     panels, rows = [], []
     for rater in study.raters(study.rubric(SCORES)):
-        shares = [study.metrics.get("share", dims | {"rater": rater, "answer": step}) for step in BINS]
+        reason = study.no_rating(dims["rubric"], dims["question"], rater)
+        shares = [study.metrics.get("share", dims | {"rater": rater, "answer": step}, reason=reason) for step in BINS]
         counts = [round((share.value or 0) * share.n) for share in shares]
         edges = [step / STEPS for step in range(STEPS + 2)]  # the score 1 has its own bar
         panels.append((rater, Histogram(counts, edges, "score; the last bar is 1", "pictures")))
@@ -64,12 +66,14 @@ def by_scenario(study: Study) -> PaperTable:
             "convention": "answered",
         }
         correlations = [
-            study.cell(name, of_dsg, unit="number", reason="set questions= and likert=, and add ratings of people")
+            study.cell(name, of_dsg, unit="number", reason=_no_correlation(study))
             for name in ("dsg_spearman", "dsg_kendall")
         ]
         for first, second in scenario_pairs(study, SCORES) or [("", "")]:
             row_dims = dims | {"attribute": attribute, "group": rater, "first": first, "second": second}
-            reason = f"no item has the attribute {attribute!r} with two values"
+            reason = study.no_rating(dims["rubric"], dims["question"], rater)
+            if study.metrics.find("group_mean_score", **dims, group=rater):
+                reason = f"no item has the attribute {attribute!r} with two values"
             means = [
                 study.cell("part_mean", row_dims | {"part": part}, unit="number", reason=reason)
                 for part in ("first", "second")
@@ -88,3 +92,12 @@ def by_scenario(study: Study) -> PaperTable:
                  ("With people", "Kendall")),
         rows=tuple(rows),
     )  # fmt: skip
+
+
+def _no_correlation(study: Study) -> str:
+    """Return why the report does not correlate the answers to questions with people's ratings."""
+    if study.tables.questions is None:
+        return "the questions are not known; set questions="
+    if not study.raters(study.rubric(RATING), kinds=(HUMAN,)):
+        return f"no person answered the rubric {study.rubric(RATING)}"
+    return "set likert= to the rubric and question of people's ratings, and questions_rubric= to that of the answers"

@@ -1,6 +1,6 @@
 """Tables 1, 3 and 4 and figure 3: the rating of pictures by people and models."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -82,7 +82,10 @@ def _distributions(study: Study) -> PaperFigure:
         counts = _people_shares(study)
         rows.append(PaperRow((PEOPLE_LABEL,), tuple(PaperCell(counts.get(answer)) for answer in answers)))
     for model in study.raters(dims["rubric"]):
-        cells = [study.cell("share", dims | {"rater": model, "answer": answer}) for answer in answers]
+        reason = study.no_rating(dims["rubric"], dims["question"], model)
+        if study.metrics.find("share", **dims, rater=model):
+            reason = f"{model} never gave this answer"
+        cells = [study.cell("share", dims | {"rater": model, "answer": answer}, reason=reason) for answer in answers]
         rows.append(PaperRow((model,), tuple(cells)))
     shares = [[cell.metric.value if cell.metric else None for cell in row.cells] for row in rows]
     title = "Scores of people and models"
@@ -121,9 +124,12 @@ def _deviations(study: Study, models: list[str]) -> PaperFigure:
         in_paper = study.name_in_paper(model) or ""
         used.add(in_paper)
         cells = []
+        has_people = bool(study.raters(dims["rubric"], kinds=(HUMAN,)))
+        absent = study.no_rating(dims["rubric"], dims["question"], model) if has_people else NO_PEOPLE
+        mean = study.cell("mean_deviation", dims | {"rater": model}, unit="number", reason=absent)
+        reason = _no_deviation(study, mean, dims | {"rater": model})
         for step in steps:
             number = printed.at(in_paper, step)
-            reason = "no deviation of this size, or scores that are not whole numbers"
             cell = study.cell(
                 "deviation_share", dims | {"rater": model, "deviation": step}, printed=number, reason=reason
             )
@@ -131,7 +137,6 @@ def _deviations(study: Study, models: list[str]) -> PaperFigure:
             metric = study.metrics.get("deviation_share", dims | {"rater": model, "deviation": step})
             drawn = number.value if number else None
             estimates.append(Estimate(step, metric.value, metric.low, metric.high, series=model, printed=drawn))
-        mean = study.cell("mean_deviation", dims | {"rater": model}, unit="number")
         rows.append(PaperRow((model,), (*cells, mean)))
     rows += printed.rows_alone([*steps, None], headers=of_paper, without=used)
     title = "A model’s score minus a person’s"
@@ -150,6 +155,15 @@ def _deviations(study: Study, models: list[str]) -> PaperFigure:
             rows=tuple(rows),
         ),
     )  # fmt: skip
+
+
+def _no_deviation(study: Study, mean: PaperCell, dims: Mapping[str, str]) -> str:
+    """Return why a model has no share of a deviation from people, whose mean deviation is `mean`."""
+    if study.metrics.find("deviation_share", **dims):
+        return "no deviation of this size"
+    if mean.metric is not None and mean.metric.value is not None:
+        return "the deviations are not whole numbers"
+    return str(mean.metric.reason) if mean.metric else NO_PEOPLE
 
 
 def table_3(study: Study) -> PaperTable:

@@ -23,7 +23,8 @@ def scores(rows: list[dict[str, Any]], excluded: str = "", of_people: str | None
     """(metric, condition) -> value and n with dependencies, of pictures that have an answer."""
     metrics = dsg_metrics(
         [TableInMemory("ratings", rows)],  # type: ignore[list-item]
-        QUESTIONS, rubric="dsg", likert=of_people, exclusion_filter=ExclusionFilter(frozenset({excluded} - {""})),
+        QUESTIONS, rubric="dsg", likert=of_people, kinds={"anna": "human"},
+        exclusion_filter=ExclusionFilter(frozenset({excluded} - {""})),
     )  # fmt: skip
     return {
         (metric.name, metric.dims.get("condition", "")): (metric.value, metric.n)
@@ -63,6 +64,14 @@ def test_each_condition_has_metrics_and_people_count_under_each() -> None:
     assert question_scores["dsg_spearman", "b"] == (0, 3)
 
 
+def test_models_that_answer_the_same_question_as_people_do_not_count_as_people() -> None:
+    rows = [answer(item, "1", value, target="set") for item, value in zip("ijk", ("no", "yes", "yes"), strict=True)]
+    people = [likert(item, score) for item, score in zip("ijk", (3, 2, 1), strict=True)]
+    judged = [likert(item, score) | {"rater": "judge"} for item, score in zip("ijk", (1, 5, 5), strict=True)]
+    assert scores(rows + people + judged, of_people="people/match") == scores(rows + people, of_people="people/match")
+    assert ("dsg_spearman", "") not in scores(rows + judged, of_people="people/match")
+
+
 def test_people_who_rated_under_the_condition_precede_those_without_one() -> None:
     rows = [
         answer(item, "1", value, condition="a", target="set")
@@ -81,6 +90,7 @@ def test_raters_are_in_order_and_people_without_a_score_do_not_count() -> None:
     rows += [likert("i", 3), likert("i", None) | {"status": "ok"}]
     metrics = dsg_metrics(
         [TableInMemory("ratings", rows)],  # type: ignore[list-item]
-        QUESTIONS, rubric="dsg", likert="people/match", exclusion_filter=ExclusionFilter(frozenset()),
+        QUESTIONS, rubric="dsg", likert="people/match", kinds={"anna": "human"},
+        exclusion_filter=ExclusionFilter(frozenset()),
     )  # fmt: skip
     assert list(dict.fromkeys(metric.dims["rater"] for metric in metrics)) == ["m", "n"]

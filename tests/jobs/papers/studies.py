@@ -61,7 +61,7 @@ def study(
         PaperSettings(printed=dict(printed or {}), **settings),
         MetricSettings(ensembles=dict(ensembles or {})),
         MetricIndex(metrics),
-        tables=tables,
+        tables=tables or SimpleNamespace(questions=None),
         summary=summary,
         items=items or SimpleNamespace(lengths=None),
         reduction=reduction,

@@ -36,7 +36,7 @@ def test_scales_have_a_tolerance_and_categories_have_none() -> None:
     (table,) = people.reliability(study(metrics, printed=printed, **RATED), "images")
     assert table.columns == (("IRR",), ("IRR ± 1",), ("ICC(2,k)",))
     assert units_of(table) == ["percent", "percent", "number"]
-    assert table.reasons == ("people did not answer concept",)
+    assert table.reasons == ("nobody rated concept",)
     assert rows_of(table) == {
         ("Ordinal", "Sensitive"): [(0.5, 0.51), (0.8, 0.81), (0.7, 0.71)],
         ("Categorical", "Image type"): [(0.6, None), NONE, NONE],

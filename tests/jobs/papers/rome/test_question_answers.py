@@ -1,5 +1,6 @@
 """Scores of pictures by the answers to their questions, by hand."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,9 +71,14 @@ def test_scores_by_scenario_with_welchs_p_and_the_correlation_with_people() -> N
     }
     assert units_of(table) == ["number"] * 5
     assert table.columns[:2] == (("Mean", "first"), ("Mean", "second"))
-    reasons = ("no item has the attribute 'scenario' with two values",
-               "set questions= and likert=, and add ratings of people")  # fmt: skip
-    assert table.reasons == reasons
-    without = question_answers.by_scenario(study(metrics[3:], **RATERS, options={"scenario": "place"}))
+    no_rating = "no rating of with_dependencies by n is ok"
+    assert table.reasons == (no_rating, "the questions are not known; set questions=")
+    means = [metric("group_mean_score", 0.5, **DIMS, group=rater) for rater in "mn"]
+    asked: Any = SimpleNamespace(questions=[])
+    unrated = question_answers.by_scenario(study(means, tables=asked, **RATERS))
+    assert unrated.reasons == (
+        "no item has the attribute 'scenario' with two values", "no person answered the rubric rating"
+    )  # fmt: skip
+    without = question_answers.by_scenario(study([*metrics[3:], *means], **RATERS, options={"scenario": "place"}))
     assert rows_of(without)["m", "", ""] == [NONE, NONE, NONE, (0.3, None), (0.2, None)]
     assert without.reasons[0] == "no item has the attribute 'place' with two values"

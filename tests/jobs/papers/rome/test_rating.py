@@ -85,8 +85,7 @@ def test_figure_3_has_the_deviations_of_models_in_the_order_of_their_size(monkey
         ("Other (paper)",): [NONE, (None, 0.33), *[NONE] * 3],
     }
     assert units_of(deviations.numbers) == [*["percent"] * 4, "number"]
-    reason = "no deviation of this size, or scores that are not whole numbers"
-    assert reason in deviations.numbers.reasons
+    assert deviations.numbers.reasons == ("no deviation of this size", "no rating of match by n is ok")
     bars, intervals = plots
     assert (intervals.label, intervals.bounds, intervals.percent) == ("share of people's ratings", (0, 1), True)
     assert bars.parts == ["1", "2"]
