@@ -89,7 +89,8 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     }
     metadata = {"model": cfg.model.rater, "prompt": prompt.instruction.name}
     plan = model_plan(cfg, "responses", identity, units=drawn.units, metadata=metadata, files=engine.files)
-    pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model), *drawn.lines]
+    fields = prompt.instruction.context_fields
+    pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model, fields=fields), *drawn.lines]
     run = lifecycle.begin("generate", cfg, plan, pools=pools, note=note, lines=lines)
     stages = [_prepare(cfg, prompt), _write(cfg, prompt, dependencies)]
     if run is None:

@@ -60,7 +60,7 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     if cfg.plan:
         note += picture_tokens.expected(cfg.model, job.sources.pictures)
     plan = rubric_job.plan(cfg, job, excluded)
-    pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
+    pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=job.rubric.context_fields)
     run = lifecycle.begin("judge", cfg, plan, pools=pools, note=note, lines=lines)
     stages = methods.stages(cfg, job.targets, job.ratings)
     if run is None:

@@ -72,7 +72,7 @@ def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
     if cfg.limit:
         labels = f"labels under {per_label} settings of the first {cfg.limit:,} {sources.items.name}"
     note = f"scores {labels}{prompt.expected_tokens(cfg, sources)}"
-    pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
+    pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=prompt.instruction.context_fields)
     run = lifecycle.begin("loglik", cfg, plan, pools=pools, note=note, lines=lines)
     reader = prompt.reader(sources)
     longest = _longest([*targets, *own_labels(sources.items)])

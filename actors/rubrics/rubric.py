@@ -209,6 +209,10 @@ def _check_parts(rubric: Rubric, mistakes: checks.Mistakes, *, where: str) -> No
     reserved = QUESTION_WORDS | {TARGET_WORD}
     if clash := sorted(reserved & set(rubric.context_fields)):
         mistakes.add(f"{where}: context field {clash[0]!r} is a reserved word of templates; use another name")
+    if odd := [field for field in rubric.context_fields if not field.isidentifier()]:
+        mistakes.add(
+            f"{where}, context.fields: {odd[0]!r} must be a name of letters, digits and underscores; rename the column"
+        )
     if unknown := [field for field in rubric.context_cut if field not in rubric.context_fields]:
         mistakes.add(
             f"{where}, context.cut: unknown field {unknown[0]!r}; fields are {', '.join(rubric.context_fields)}"

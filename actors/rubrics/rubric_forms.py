@@ -2,6 +2,7 @@
 
     name: mood
     targets: [joy, sorrow]                      # optional; the question then names one
+    context: {fields: [title, year]}            # optional: what else the prompt says, where it is not empty
     questions:
       - name: shown
         text: How strongly does the picture show this feeling?
@@ -13,7 +14,8 @@
 
 An answer may be a number, a word, or a Boolean: YAML reads yes, no, on and off as Booleans, and they mean the words yes
 and no here. Answers that are all numbers make an ordinal scale with these scores. A rubric without parts and layouts
-has one prompt, with the picture, the title of its page if there is one, the question, the target and the answers.
+has one prompt, with the picture, the fields of `context`, the question, the target and the answers. No column is sent
+that `context` does not name.
 """
 
 import re
@@ -22,16 +24,14 @@ from typing import Any
 
 VERSION = 1
 SOURCE = "not stated"
-CONTEXT = {"fields": ["page_title"]}
 PARTS = {
     "introduction": "Look at the picture and answer a question about it.",
-    "context": "{% if page_title %}The page that shows the picture is about: {{ page_title }}{% endif %}",
     "scale": "{% if numbers %}Possible answers: {{ numbers }}\n\nReply with one of these numbers and nothing else."
     "{% else %}Possible answers:\n{{ options }}\n\nReply with the code of one answer and nothing else.{% endif %}",
     "question": "Question: {{ question }}",
 }
 TARGET = "{% if target +%}\nIt is asked about: {{ target }}{% endif %}"  # + keeps the line break that trim_blocks drops
-LAYOUT = ["picture", "introduction", "context", "scale", "question"]
+CONTEXT = "context"  # the part with its fields, each on a line with its name
 LAYOUT_KEYS = ("parts", "layouts", "layout")  # all or none of them are set
 ANSWER = "a number, a word, or {value: …, label: …, score: …} (score: with scale: ordinal)"  # for messages
 ANSWERS = f"a list such as [1, 2, 3] or [yes, no], each answer {ANSWER}"
@@ -84,13 +84,25 @@ def completed(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rubric in its full form; values of another shape are left for the checks to refuse."""
     full: dict[str, Any] = {"version": VERSION, "source": SOURCE, **data}
     if is_short(data):
+        context = {CONTEXT: text} if (text := _context(data.get("context"))) else {}
         question = PARTS["question"] + (TARGET if data.get("targets") else "")
-        full |= {"parts": {**PARTS, "question": question}, "layouts": {"fast": LAYOUT}, "layout": "fast"}
-        full.setdefault("context", CONTEXT)
+        parts = {**PARTS, **context, "question": question}
+        layout = ["picture", "introduction", *context, "scale", "question"]
+        full |= {"parts": parts, "layouts": {"fast": layout}, "layout": "fast"}
     questions = full.get("questions")
     if isinstance(questions, Sequence) and not isinstance(questions, str):
         full["questions"] = [_question(entry) if isinstance(entry, Mapping) else entry for entry in questions]
     return full
+
+
+def _context(data: Any) -> str:
+    """Return the template of the fields of a rubric's `context`; empty without fields or if it has another shape."""
+    fields = data.get("fields") if isinstance(data, Mapping) else None
+    if not isinstance(fields, Sequence) or isinstance(fields, str):
+        return ""
+    names = [name for name in fields if isinstance(name, str) and name.isidentifier()]  # others are refused later
+    lines = "".join(f"{{% if {n} +%}}\n{n.replace('_', ' ')}: {{{{ {n} }}}}{{% endif %}}" for n in names)
+    return f"{{% if {' or '.join(names)} %}}About the picture:{{% endif %}}{lines}" if names else ""
 
 
 def _question(data: Mapping[str, Any]) -> dict[str, Any]:

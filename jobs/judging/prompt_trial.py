@@ -11,12 +11,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from actors import schemas
+from actors.items import EMPTY_CONTEXT, QUESTIONS, TARGETS
 from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
 from jobs.judging import joined_rows, vllm_engine
 from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
@@ -152,20 +155,28 @@ def _prompt_lines(
         if row["status"] != Status.OK.value:
             yield f"item {item['item_id']}: no prompt, status {row['status']} ({row['error_message']})"
             continue
+        sent = f"columns sent: {', '.join(_sent_columns(item)) or 'none'}"
         text = PromptText(processor, _sizes(item["pictures"]))
         ids = from_bytes(row["inputs"])["input_ids"][0].tolist()
         if "suffixes" not in row:
-            yield f"item {item['item_id']}: {len(ids):,} tokens"
+            yield f"item {item['item_id']}: {len(ids):,} tokens; {sent}"
             yield indented(text(ids))
             continue
         shared, ends = row["shared"], row["suffixes"]
-        yield f"item {item['item_id']}: {quantity(len(ends), 'prompt')}, which share their first {shared:,} tokens"
+        prompts = f"{quantity(len(ends), 'prompt')}, which share their first {shared:,} tokens"
+        yield f"item {item['item_id']}: {prompts}; {sent}"
         yield indented(text(ids[:shared]))
         for number, end in enumerate(ends[:ENDS_SHOWN], 1):
             yield f"  end of prompt {number}: {len(end):,} tokens"
             yield indented(text(end))
         if len(ends) > ENDS_SHOWN:
             yield f"  … and {len(ends) - ENDS_SHOWN:,} more"
+
+
+def _sent_columns(item: Mapping[str, Any]) -> list[str]:
+    """Return the context fields of which an item has a text."""
+    others = {*schemas.ITEMS.names, TARGETS, QUESTIONS, EMPTY_CONTEXT, exclusions.SHOWN}
+    return [name for name, value in item.items() if name not in others and value]
 
 
 def _sizes(pictures: Sequence[bytes | None]) -> list[tuple[int, int]]:

@@ -1,5 +1,6 @@
 """Lines about the model that plan=true prints: its licence, and the memory it needs against the memory available."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from jobs.runtime.cluster import ray_session
@@ -22,13 +23,19 @@ class PlannedModel(Protocol):
         """The model's name in the tables."""
 
 
-def plan_lines(cfg: Common, model: PlannedModel) -> list[str]:
-    """Return the plan's lines about `model`; empty unless plan=true, so that a run does not wait for them."""
+def plan_lines(cfg: Common, model: PlannedModel, *, fields: Sequence[str] | None = None) -> list[str]:
+    """Return the plan's lines about `model`; empty unless plan=true, so that a run does not wait for them.
+
+    Args:
+        fields: the context fields of the prompts; None: the job has none.
+    """
     if not cfg.plan:
         return []
     stage = cfg.resources.judge
     is_local = ray_session.address_of(cfg.ray) is None and not cfg.resources.autoscaling
-    return [_model_line(model), memory_line(model, stage, available_gb=_available_gb(stage) if is_local else None)]
+    memory = memory_line(model, stage, available_gb=_available_gb(stage) if is_local else None)
+    sent = [] if fields is None else [f"prompt columns sent: {', '.join(fields) or 'none'}"]
+    return [_model_line(model), memory, *sent]
 
 
 def _model_line(model: PlannedModel) -> str:

@@ -194,7 +194,8 @@ def test_a_plan_names_each_model_and_the_memory_that_it_needs(tables: Path, begu
     for job, keys in jobs.items():
         begun.of(job, *keys, "plan=true")
         kinds = [line.split()[0] for line in begun.keys["lines"]]
-        assert kinds == ["model", "memory"] * (2 if job == "generate_images" else 1), job
+        asks = job in ("generate", "loglik", "judge")  # with a context, whose columns are named
+        assert kinds == ["model", "memory"] * (2 if job == "generate_images" else 1) + ["prompt"] * asks, job
     names = [line.split()[1] for line in begun.keys["lines"] if line.startswith("model")]
     assert names == ["a", "b"]
     assert begun.values("note", "pools") == ("draws 2 pictures with a, b", ["judge"])

@@ -62,15 +62,12 @@ SHORT_SCALES = {
 
 def test_a_short_rubric_names_the_target_on_the_next_line() -> None:
     rubric = Rubric.from_dict(readme_rubric())
+    assert rubric.context_fields == ()
     shown, people = rubric.questions
     asked = PromptBuilder(rubric).prompts_about({"page_title": "Kula"}, [("joy", shown), ("", people)])
     introduction = "Look at the picture and answer a question about it.\n\n"
     for target in asked:
-        assert target.prompt.shared == (
-            None,
-            introduction,
-            "The page that shows the picture is about: Kula\n\n",
-        )
+        assert target.prompt.shared == (None, introduction), "no column is sent that the rubric does not name"
     questions = ("How strongly does the picture show this feeling?\nIt is asked about: joy", people.text)
     assert [target.prompt.suffix for target in asked] == [
         f"{SHORT_SCALES[question.name]}Question: {text}"
@@ -166,7 +163,7 @@ def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) 
 
 
 def test_white_space_around_a_context_is_left_out_of_the_prompt() -> None:
-    rubric = Rubric.from_dict(readme_rubric())
+    rubric = Rubric.from_dict(readme_rubric() | {"context": {"fields": ["page_title"]}})
     shown, _ = rubric.questions
     about = [
         PromptBuilder(rubric).prompts_about({"page_title": title}, [("joy", shown)]) for title in ("Kula", " Kula\n")
@@ -175,4 +172,18 @@ def test_white_space_around_a_context_is_left_out_of_the_prompt() -> None:
     blank, missing = (PromptBuilder(rubric).prompts_about(context, [("joy", shown)])[0].prompt.shared
                       for context in ({"page_title": " \n"}, {}))  # fmt: skip
     assert blank == missing
-    assert not any("is about" in str(part) for part in blank)
+    assert not any("About the picture" in str(part) for part in blank)
+
+
+def test_a_short_rubric_sends_the_fields_of_its_context() -> None:
+    rubric = Rubric.from_dict(readme_rubric() | {"context": {"fields": ["page_title", "year"], "cut": ["year"]}})
+    assert (rubric.context_fields, rubric.context_cut) == (("page_title", "year"), ("year",))
+
+    def sent(**context: str) -> list[str]:
+        prompt = PromptBuilder(rubric).prompts(context | {"region": "Asia"}, targets=["joy"])[0].prompt
+        return [str(piece) for piece in prompt.shared[2:]]
+
+    assert sent() == []
+    assert sent(page_title="Kula") == ["About the picture:\npage title: Kula\n\n"]
+    assert sent(page_title="Kula", year="1900") == ["About the picture:\npage title: Kula\nyear: 1900\n\n"]
+    assert sent(year="1900", page_title=" ") == ["About the picture:\nyear: 1900\n\n"]

@@ -1,7 +1,7 @@
 """Families that the engines do not know: texts and likelihoods are those of transformers, whatever else is asked."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +120,14 @@ def test_texts_about_several_pictures_are_those_about_each(
     prompts += [chat.encode(["Text. " * number, "Who?"], []) for number in (1, 5, 5)]
     engine = TextGenerator(model, pad_id=0, ends=[])
     groups: list[int] = []
+    attempt = engine._attempt
+
+    def counted(group: Sequence[int], *rest: Any) -> Any:
+        groups.append(len(group))
+        return attempt(group, *rest)
+
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr(engine, "_attempt", lambda *a, run=engine._attempt: groups.append(len(a[0])) or run(*a))
+        patch.setattr(engine, "_attempt", counted)
         texts = engine.generate(prompts, seeds=[[1, 2]] * len(prompts), sampling=GREEDY)
     assert sorted(groups) == [1, 1, 1, 1, 2], "texts of one length pass together"
     assert sum("passes alone" in record.message for record in caplog.records) == 1

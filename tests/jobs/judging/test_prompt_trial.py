@@ -188,7 +188,10 @@ def test_lines_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "load_processor", lambda *_, **__: "processor")
     monkeypatch.setattr(encoding, "from_bytes", lambda data: {"input_ids": torch.tensor([list(data)])})
     monkeypatch.setattr(shown_prompts, "PromptText", Text)
-    items = [{"item_id": name, "pictures": []} for name in "abcd"]
+    items: list[dict[str, Any]] = [
+        {"item_id": name, "pictures": [], "title": None, "targets": ["x"]} for name in "abcd"
+    ]
+    items[2] |= {"title": "Kula", "year": "1900"}
     ends = [[n] * n for n in range(1, ENDS_SHOWN + 3)]
     prepared: list[dict[str, Any]] = [
         {"status": "error", "error_message": "why", "inputs": None},
@@ -203,7 +206,8 @@ def test_lines_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
     assert lines == [
         "item a: no prompt, status error (why)",
-        "item b: 3 tokens", "    | 7 8 9\n    | .",
-        "item c: 3 prompts, which share their first 2 tokens", "    | 7 8\n    | .", *shared,
-        "item d: 5 prompts, which share their first 2 tokens", "    | 7 8\n    | .", *shared, "  … and 2 more",
+        "item b: 3 tokens; columns sent: none", "    | 7 8 9\n    | .",
+        "item c: 3 prompts, which share their first 2 tokens; columns sent: title, year", "    | 7 8\n    | .", *shared,
+        "item d: 5 prompts, which share their first 2 tokens; columns sent: none", "    | 7 8\n    | .", *shared,
+        "  … and 2 more",
     ]  # fmt: skip

@@ -26,7 +26,8 @@ def test_a_run_of_errors_alone_has_failed() -> None:
                 check_outcome(returned)
     for status in ({}, {"ok": 3}, {"error": 99, "ok": 1}, {"missing_input": 3}, {"refused": 2, "error": 5}):
         check_outcome(outcome(**status))
-    for other in (None, [], 3, {"counts": None}, {"a": 1}, {"counts": {"rows_in": 0}}):
+    others: list[object] = [None, [], 3, {"counts": None}, {"a": 1}, {"counts": {"rows_in": 0}}]
+    for other in others:
         check_outcome(other)
 
 
