@@ -221,8 +221,8 @@ def test_a_second_judge_leaves_the_first_ones_table_alone(pictures: Path, tmp_pa
     assert objects(f"{tmp_path}/ratings/first") == before
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page)))
-    pictures = f"{len(seen) - 1} pictures (of {len(seen)} requested)"
-    assert f"{pictures} and {2 * (len(first) - QUESTIONS)} ratings by 1 rater." in text
+    pictures_named = f"{len(seen) - 1} pictures (of {len(seen)} requested)"
+    assert f"{pictures_named} and {2 * len(first)} ratings by 1 rater." in text
     assert "local:qwen2.5-vl-tiny" in text
     assert "random weights" in text
     assert page.count("data:image/") >= len(seen) - 1
