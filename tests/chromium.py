@@ -53,11 +53,11 @@ class Chromium:
         assert "exceptionDetails" not in reply, reply
         return reply["result"].get("value")
 
-    def show(self, width: int, height: int, *, dark: bool = False) -> None:
-        """Set the size of the window in CSS pixels, and the colours that the reader prefers."""
+    def show(self, width: int, height: int, *, dark: bool = False, printed: bool = False) -> None:
+        """Set the size of the window in CSS pixels, the colours that the reader prefers, and whether it is a print."""
         self._send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._send("Emulation.setEmulatedMedia", features=[scheme])
+        self._send("Emulation.setEmulatedMedia", media="print" if printed else "", features=[scheme])
 
     def shoot(self, file: Path) -> None:
         """Write a picture of the window as PNG."""

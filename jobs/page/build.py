@@ -135,8 +135,8 @@ def _linked_figures(
     distributions: Sequence[Distribution],
     pictures: Sequence[GalleryPicture],
     words: Mapping[tuple[str, str], Wording],
-) -> tuple[CardLinks, list[PageFigure], int]:
-    """Return the cards that plots link to, the plots, and how many were left out for their size."""
+) -> tuple[CardLinks, list[PageFigure], list[str]]:
+    """Return the cards that plots link to, the plots, and the titles of those left out for their size."""
     single = {rater for rater, used in results.methods.items() if used <= {HUMAN, GOLD}}
     with_cards = [card for card in pictures if card.thumbnails]
     links = card_links(results.observations.confusions, results.metrics, with_cards, words)

@@ -251,7 +251,7 @@ class Page:
         models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
         links: the cards of cells and rows of the plots, by anchor.
-        figures: plots of ratings and metrics; `figures_left_out`: how many more there would be, for the page's size.
+        figures: plots of ratings and metrics; `figures_left_out`: titles of others, for the page's size.
         funnel: the plot of `steps`.
         paper: tables and figures in the shape of a paper's; `paper_title` names it; `paper_pictures`: name of a figure
             -> cards of the pictures that it is about.
@@ -276,7 +276,7 @@ class Page:
     models: Sequence[ModelFacts] = ()
     links: Sequence["QuestionEntry"] = ()
     figures: Sequence[PageFigure] = ()
-    figures_left_out: int = 0
+    figures_left_out: Sequence[str] = ()
     funnel: Sequence[PageFigure] = ()
     paper: Sequence["PaperPart"] = ()
     paper_title: str = ""

@@ -114,8 +114,8 @@ def _matrix(
         for column, answer in enumerate(used)
         if (name := cell_anchor(dims, confusion, right, answer)) in places
     }
-    of_reference = "gold" if confusion.reference == GOLD else f"answer of {confusion.reference}"
-    return CountMatrix(counts, short, short, of_reference, f"answer of {rater}", links)
+    of_reference = "gold" if confusion.reference == GOLD else f"by {confusion.reference}"
+    return CountMatrix(counts, short, short, of_reference, f"by {rater}", links)
 
 
 def _scatter_figure(
@@ -172,7 +172,7 @@ def _fit(pairs: PairedScores) -> Fit | None:
 def _question(dims: Mapping[str, str], wording: Words) -> str:
     title = question_title((dims.get("rubric", ""), dims.get("question", "")), wording)
     rest = (value for name, value in dims.items() if name not in ("rubric", "question") and value)
-    return shortened(" · ".join((title, *rest)))
+    return shortened(" · ".join((f"“{title}”", *rest)))
 
 
 def _is_number(text: str) -> bool:

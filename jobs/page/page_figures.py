@@ -28,8 +28,9 @@ def page_figures(
     wording: Mapping[tuple[str, str], Wording],
     places: Container[str] = (),
     letters: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[list[PageFigure], int]:
-    """Return the plots of ratings and metrics, in the order of the page, and how many were left out for their size.
+) -> tuple[list[PageFigure], list[str]]:
+    """Return the plots of ratings and metrics, in the order of the page, and the titles of others, left out for their
+    size.
 
     Args:
         places: anchors of the cells and rows that have cards (`jobs.page.card_links`).
@@ -53,7 +54,9 @@ def page_figures(
     hues = rater_hues([*letters, *others])
     metric_blocks = blocks(metrics, list(wording), one_rater=one_rater)
     metrics = [metric for metric in each_once(metrics) if not (one_rater and is_shown_by_distributions(metric))]
-    figures, left, size = [], 0, 0
+    figures: list[PageFigure] = []
+    left: list[str] = []
+    size = 0
     for figure in chain(
         rater_figures(metrics, metric_blocks, wording, places, letters, hues=hues),
         observed_figures(observations, metric_blocks, wording, places),
@@ -61,7 +64,7 @@ def page_figures(
     ):
         bytes_of = sum(map(len, figure.plots))
         if size + bytes_of > MAX_BYTES:
-            left += 1
+            left.append(figure.title)
             continue
         size += bytes_of
         figures.append(figure)
@@ -91,5 +94,5 @@ def funnel_figures(steps: Sequence[FunnelStep]) -> Iterator[PageFigure]:
 def figure_of(figures: Sequence[PageFigure]) -> dict[str, str]:
     """Return the anchor of the plot of each family's numbers, by the family's title."""
     names = {figure.title: figure.name for figure in figures}
-    plotted = {family.title: names[family.title] for family in FAMILIES if family.title in names}
-    return {**plotted, **({Topic.TWO_RATERS: names[EACH_TWO]} if EACH_TWO in names else {})}
+    plotted = {str(family.title): names[family.title] for family in FAMILIES if family.title in names}
+    return {**plotted, **({str(Topic.TWO_RATERS): names[EACH_TWO]} if EACH_TWO in names else {})}

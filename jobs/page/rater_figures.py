@@ -130,7 +130,8 @@ def score_map(
     shown, columns, names = rows[:MAX_SCORED], questions[:MAX_QUESTIONS], short_names(rows)
     values = [[scores[row].get(key) for key in columns] for row in shown]
     ends = [
-        (wording[key[:2]].scale if key[:2] in wording else None) or _range(line[place] for line in values)
+        (wording[asked].scale if (asked := (key[0], key[1])) in wording else None)
+        or _range(line[place] for line in values)
         for place, key in enumerate(columns)
     ]
     notes = []

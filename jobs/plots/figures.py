@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jobs.plots.panels import Panel
 
 RIGHT = 0.2  # inches at the right of axes for half a tick label
+HEADING = 3.4  # inches after which a heading above labels has another line
 TICK = 0.14  # inches between the label of a row and its axes
 PAD = 0.12  # inches around the axes and between panels
 
@@ -77,7 +78,7 @@ def small_multiples(
                 if labels:
                     width = panel.size()[0]
                     text.set_x(-labels / width)
-                    text.set_text("\n".join(wrap(name, int((labels + width) / (1.15 * CHARACTER)))))
+                    text.set_text("\n".join(wrap(name, int(max(labels + width, HEADING) / (1.15 * CHARACTER)))))
             boxes[number] = axes
         _arrange(figure, lines, list(boxes.values()), columns, labels)
         return as_svg(figure, title=title, description=description)

@@ -298,7 +298,7 @@ def test_a_page_of_a_file_names_its_task_its_inputs_and_what_is_left_out(
 
     monkeypatch.setattr(analyze, "scene_graphs", compute)
     monkeypatch.setattr(analyze, "find_columns", lambda _, uri: {"of": uri})
-    monkeypatch.setattr(analyze, "page_figures", lambda metrics, observations, links: ([], len(metrics)))
+    monkeypatch.setattr(analyze, "page_figures", lambda metrics, observations, words, letters: ([], ["Scores"]))
     monkeypatch.setattr(analyze, "render", render)
     files = {name: tmp_path / f"{name}.csv" for name in ("answers", "people")}
     for file in files.values():
@@ -316,7 +316,7 @@ def test_a_page_of_a_file_names_its_task_its_inputs_and_what_is_left_out(
     assert (config, uri, columns) == (cfg, str(files["answers"]), {"of": str(files["answers"])})
     assert [exclusion_filter.hit(name) for name in ("i1", "i2", "i3")] == [True, True, False]
     (page,) = pages
-    assert (page.title, page.lede, page.figures_left_out) == ("Mine", "dsg of answers.csv", 1)
+    assert (page.title, page.lede, page.figures_left_out) == ("Mine", "dsg of answers.csv", ["Scores"])
     assert list(page.provenance)[:2] == [("input", str(file)) for file in files.values()]
     assert list(page.provenance)[2:] == sorted(page.provenance[2:])
     assert page.metrics == analysis.metrics

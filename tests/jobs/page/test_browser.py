@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from jobs.metrics.metric import Metric
+from jobs.metrics.observations import Observations
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating
+from jobs.page.page_figures import page_figures
 from jobs.page.render import render
 from tests.browser import CHROMIUM
 from tests.chromium import chromium
@@ -203,3 +206,52 @@ def test_percentages_are_whole_and_under_their_bars(browse, width):
     for text, (left, right, _, _), (from_left, to_right, _, _) in widths["values"]:
         assert from_left - 0.5 <= left < right <= to_right + 0.5, text
         assert right <= width, text
+
+
+def wide_page() -> Page:
+    """A page with 12 judges in eight regions of two questions, and folded plots and tables."""
+    regions = ("Africa", "Amérique du Nord", "Asia", "Europe", "North America", "South America", "Oceania", "none")
+    metrics = [
+        Metric(name=name, definition="d", value=value, low=value - 0.1, high=value + 0.1, interval_method="m", n=24,
+               dims={"rubric": "r", "question": question, "group": f"local:a-judge-{rater}", "attribute": "region",
+                     "part": region, **dims})
+        for question in ("shown", "people") for rater in range(12) for region in regions
+        for name, value, dims in (
+            ("group_mean_score", 3.0, {}), ("share_at_least", 0.5, {"threshold": "4", "rule": "mean"}),
+            ("alpha", 0.4, {"level": "ordinal"}),
+        )
+    ]  # fmt: skip
+    figures, left_out = page_figures(metrics, Observations(), {})
+    return Page(title="t", metrics=metrics, figures=figures, figures_left_out=left_out)
+
+
+def test_a_printed_page_has_all_columns_and_what_is_folded(browse, browser):
+    browse(render(wide_page()), width=718)  # A4 without margins
+    browser.show(718, 1000, printed=True)
+    ends = browser.evaluate(
+        "[...document.querySelectorAll('.cells td, .cells th, .panels svg')].map(e => e.getBoundingClientRect())"
+        ".map(box => [box.right, box.height])"
+    )
+    assert len(ends) > 12 * 8 * 2
+    assert max(right for right, _ in ends) <= 718 + 1
+    assert min(height for _, height in ends) > 0
+    browser.show(718, 1000)
+
+
+def test_plots_fit_a_phone_and_are_aligned_on_a_screen(browse, browser):
+    browse(render(wide_page()), width=390)
+    boxes = "[...document.querySelectorAll('figure svg')].map(e => e.getBoundingClientRect()).map(b => [b.x, b.width])"
+    assert max(width for _, width in browser.evaluate(boxes)) <= 390 - 2 * 16
+    browse(render(wide_page()), width=1280)
+    places = browser.evaluate(boxes)
+    assert len({round(x) for x, _ in places}) == 3  # three columns
+    assert len({round(width) for _, width in places}) == 1
+    overlaps = browser.evaluate(
+        """[...document.querySelectorAll('svg')].flatMap(svg => {
+             const labels = [...svg.querySelectorAll('text')].map(e => [e.textContent, e.getBoundingClientRect()]);
+             return labels.flatMap(([a, first], i) => labels.slice(i + 1).filter(([b, second]) =>
+               first.width && second.width && first.left < second.right - 1 && second.left < first.right - 1 &&
+               first.top < second.bottom - 3 && second.top < first.bottom - 3).map(([b]) => a + ' | ' + b));
+           })"""
+    )
+    assert overlaps == []

@@ -61,11 +61,11 @@ def test_answers_that_nobody_gave_have_no_row_unless_they_are_levels(panels: lis
     of_words, of_rater, of_levels = (panel for _, panel in panels)
     assert of_words.rows == of_words.columns == ["Certainly yes", "a very long answer of words"]
     assert of_words.counts == [[3, 1], [0, 2]]
-    assert (of_words.row_label, of_words.column_label) == ("answer of people", "answer of m")
+    assert (of_words.row_label, of_words.column_label) == ("by people", "by m")
     assert of_levels.rows == ["-1", "0.5", "1"]  # a level has no label, and its row stays
     assert of_levels.counts == counts
     assert of_rater.rows == ["Certainly yes", "no"]  # the rater alone answered no
-    assert [name for name, _ in panels] == ["Question: m (n 6)", "Question · c: m (n 4)", "p: m (n 6)"]
+    assert [name for name, _ in panels] == ["“Question”: m (n 6)", "“Question” · c: m (n 4)", "“p”: m (n 6)"]
 
 
 def test_cells_with_cards_are_links(panels: list[tuple[str, Any]]) -> None:
@@ -82,7 +82,7 @@ def test_a_figure_per_reference_says_how_many_matrices_it_lacks(panels: list[tup
     of_gold = [(DIMS, confusion("people", "gold")), (DIMS, confusion("m", "gold"))]
     against_gold, against_people = figures([*many, *of_gold])  # their question has a place on the page
     assert [one.title for one in (against_gold, against_people)] == ["Answers against gold", "Answers against people"]
-    assert against_people.notes == [f"Not drawn: q{MAX_MATRICES:02}: m."]
+    assert against_people.notes == [f"Not drawn: “q{MAX_MATRICES:02}”: m."]
     assert against_gold.notes == []
     assert "nearest to the mean" in against_people.about
     assert "nearest to the mean" in against_gold.about  # people are a rater there
@@ -95,7 +95,7 @@ def test_points_of_lengths_and_of_people_are_two_figures(panels: list[tuple[str,
     assert (lengths.title, people.title) == ("Length of responses and scores", "Encoders’ and people’s scores")
     assert (lengths.notes, people.notes) == ([], [])
     (name, scatter), (other, of_people) = panels
-    assert (name, other) == ("Question: m (n 6)", "Question: clip (n 3)")
+    assert (name, other) == ("“Question”: m (n 6)", "“Question”: clip (n 3)")
     assert (scatter.x, scatter.y) == ([0, 1, 2, 3, 4, 5], [0.5, 3.5, 4.5, 7.5, 8.5, 11.5])
     assert (scatter.x_label, scatter.y_label) == ("characters", "score")
     assert (of_people.x_label, of_people.y_label) == ("score of the rater", "mean of people")
@@ -110,7 +110,7 @@ def test_scatter_plots_report_what_they_leave_out(panels: list[tuple[str, Any]])
     plots = [(DIMS, points(LENGTH, f"m{number:02}", 4)) for number in range(MAX_SCATTERS)]
     assert figures(pairs=plots)[0].notes == []
     more = [*plots, (DIMS, points(LENGTH, "more", 9, drawn=3))]
-    assert figures(pairs=more)[0].notes == ["Not drawn: Question: more."]  # its points are not drawn
+    assert figures(pairs=more)[0].notes == ["Not drawn: “Question”: more."]  # its points are not drawn
     (figure,) = figures(pairs=more[1:])
     assert figure.notes == ["Not all points are drawn; the lines are fitted to all."]
     flat = PairedScores(LENGTH, "m", np.ones(3), np.arange(3.0), 3, None)

@@ -58,7 +58,7 @@ def drawn():
     people = Metric(name="people_total", definition="d", value=2, n=2, coverage=1.0, reason="a count")
     metrics = [metric.at(**DIMS) for metric in (people, *question_metrics(rated))]
     figures, left = page_figures(metrics, observations, WORDS)
-    assert left == 0
+    assert left == []
     return metrics, {figure.title: figure for figure in figures}
 
 
@@ -117,9 +117,9 @@ def test_plots_link_to_tables_and_tables_to_plots(drawn):
 
 
 def test_no_data_no_plots():
-    assert page_figures([], Observations(), {}) == ([], 0)
+    assert page_figures([], Observations(), {}) == ([], [])
     one = Metric(name="alpha", definition="d", value=0.5, low=0.4, high=0.6, interval_method="m", n=9, dims=DIMS)
-    assert page_figures([one], Observations(), {}) == ([], 0)
+    assert page_figures([one], Observations(), {}) == ([], [])
     assert list(funnel_figures([FunnelStep("a", 3), FunnelStep("b", 2)])) == []
 
 
@@ -182,9 +182,12 @@ def test_plots_are_in_the_order_of_the_questions_and_limited_in_size(monkeypatch
     order = {("r", "first"): Wording("First"), ("r", "second"): Wording("Second")}
     figures, left = page_figures([], Observations(matrices, points), order)
     titles = [[text for text in texts("".join(figure.plots)) if "(n " in text] for figure in figures]
-    assert titles == [[f"{name}: m (n {n})" for name in ("First", "Second", "other")] for n in (1, 3)]
+    assert titles == [[f"“{name}”: m (n {n})" for name in ("First", "Second", "other")] for n in (1, 3)]
     sizes = [sum(map(len, figure.plots)) for figure in figures]
-    for limit, expected in ((sum(sizes), (2, 0)), (sum(sizes) - 1, (1, 1)), (min(sizes) - 1, (0, 2))):
+    first, second = (figure.title for figure in figures)
+    for limit, expected in (
+        (sum(sizes), (2, [])), (sum(sizes) - 1, (1, [second])), (min(sizes) - 1, (0, [first, second]))
+    ):  # fmt: skip
         monkeypatch.setattr(module, "MAX_BYTES", limit)
         shown, left = page_figures([], Observations(matrices, points), order)
         assert (len(shown), left) == expected
@@ -282,7 +285,7 @@ def test_each_question_has_a_matrix_and_models_come_before_people():
     (figure,) = (f for f in page_figures([], Observations(kept), {})[0] if f.title == "Answers against gold")
     assert len(figure.plots) == 60
     (note,) = figure.notes
-    assert note.startswith("Not drawn: q00: people; q01: people;")
-    assert "q32: n" in note
+    assert note.startswith("Not drawn: “q00”: people; “q01”: people;")
+    assert "“q32”: n" in note
     (figure,) = (f for f in page_figures([], Observations(kept[:21]), {})[0] if f.title == "Answers against gold")
     assert (len(figure.plots), figure.notes) == (21, [])
