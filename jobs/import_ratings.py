@@ -29,6 +29,7 @@ from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.importing import Importer
 from jobs.annotation.input_files import files_of
 from jobs.annotation.item_names import ItemNames
+from jobs.annotation.model import UNKNOWN_REPORTS
 from jobs.annotation.pseudonyms import Pseudonyms, read_key
 from jobs.annotation.reports import REPORTED, add_to_list
 from jobs.judging import kept_rubric
@@ -55,7 +56,8 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
     pseudonyms = read_key(cfg.key_file) if cfg.anonymise else None
     importer = readers.importer(cfg, files, exclusions.ExclusionFilter(excluded.marks), pseudonyms)
     importer.peek()
-    plan = limited(_plan(cfg, files, pseudonyms, excluded, importer.items), cfg.limit, noun="rows or tasks")
+    plan = _plan(cfg, files, pseudonyms, excluded, importer.items, knows_reports=importer.knows_reports)
+    plan = limited(plan, cfg.limit, noun="rows or tasks")
     if cfg.plan:
         summary.show_plan("import_ratings", plan)
         return None
@@ -84,6 +86,8 @@ def _plan(
     pseudonyms: Pseudonyms | None,
     excluded: Exclusions,
     items: ItemNames | None,
+    *,
+    knows_reports: bool,
 ) -> TablePlan:
     """Return the run: all files are one unit."""
     kept = _kept(cfg)
@@ -98,7 +102,7 @@ def _plan(
         },
         units=[Unit(content_id("annotations", locations.absolute(cfg.input)), tuple(files))],
         config=asdict(cfg),
-        metadata=kept.metadata if kept else {},
+        metadata={**(kept.metadata if kept else {}), **({} if knows_reports else UNKNOWN_REPORTS)},
         derived=True,  # annotations that arrive later make a new generation of the unit, not another corpus
         files=kept.files if kept else {},
     )

@@ -39,6 +39,7 @@ def question_metrics(
     scale: Callable[[str, str], tuple[tuple[float, float] | None, str]],
     skip: Callable[[str, str], bool] = lambda rubric, question: False,
     observe: Callable[[Mapping[str, str], RatedQuestion], None] = lambda dims, question: None,
+    knows_reports: bool = True,
 ) -> Iterator[Metric]:
     """Yield the metrics of every question, with its rubric, name and `group_by` columns as dims.
 
@@ -49,6 +50,7 @@ def question_metrics(
         scale: (rubric, question) -> lowest and highest score, or None and the reason why they are unknown.
         skip: returns whether to leave out a (rubric, question), such as one of a scene graph.
         observe: called with the dims and the answers of each question, for example to keep data for plots.
+        knows_reports: whether all people's ratings say whether they reported the item.
     """
     if items.lengths is not None and "model" not in settings.disaggregate:
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
@@ -81,6 +83,7 @@ def question_metrics(
                 ended=reduced.ended,
                 asked_people=reduced.asked_people,
                 reported=reduced.reported,
+                knows_reports=knows_reports,
                 double=reduced.double,
                 double_by_people=reduced.double_by_people,
                 repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),

@@ -230,6 +230,7 @@ def report_metrics(
         scale=rubrics.scale,
         skip=is_scene_graph,
         observe=observe,
+        knows_reports=not any(source.metadata.get("remine.reports") == "unknown" for source in tables.ratings),
     )
     yield from comparison_metrics(
         tables.ratings,

@@ -11,8 +11,9 @@ from itertools import islice
 
 import pyarrow as pa
 
+from actors.status import STATUSES, Status
 from jobs.annotation.columns import ColumnMapping, Reading
-from jobs.annotation.model import ROWS_AT_A_TIME
+from jobs.annotation.model import ROWS_AT_A_TIME, UNKNOWN_REPORTS
 from jobs.annotation.tabular import Batches
 from jobs.corpora import delimited
 from jobs.errors import InputError
@@ -32,6 +33,8 @@ QUESTIONS = {
 }
 OPTIONAL = {"condition": "rating.condition", "order": "rating.order", "sample": "rating.sample"}
 STATUS = "rating.status"
+ENDINGS = "rating.endings"  # column=status of answers that ended in another way than the row, separated by semicolons
+GOLD = "gold"
 PERSON = "human"  # in rating.method or rating.src, marks a person's row; all others are a model's
 OF_MODEL = "json"  # method of models' rows whose method is not one of this project
 METHODS = ("closed", "closed_sequence", "loglik", OF_MODEL, "encoder", "generate_then_score")
@@ -51,19 +54,41 @@ def read(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     questions = _questions(uri, dialect.header, reading)
     delimited.require_columns(uri, dialect.header, questions.values())
     further = {role: (name,) for role, name in OPTIONAL.items() if name in dialect.header}
-    roles = {"item_id": (URL,), "rater": ("rater",), "method": ("method",), **further}
-    flags = {"reported": ("reported",), "skipped": ("skipped",)} if STATUS in dialect.header else {}
-    mapping = ColumnMapping({**roles, **flags}, questions)
+    roles = {"item_id": (URL,), "rater": ("rater",), "method": ("method",)}
+    mapping = ColumnMapping({**roles, **further}, questions)
     batches = Batches(uri, mapping, replace(reading, table="ratings", rater=None), reject)
     lines = islice(delimited.rows(uri, dialect, reject=reject, private=reading.private), reading.limit)
     while held := list(islice(lines, ROWS_AT_A_TIME)):
         cells = zip(*(row for _, row in held), strict=True)
         texts = dict(zip(dialect.header, map(list, cells), strict=True))
         texts |= _labellers(texts)
-        if flags:
-            texts |= {word: ["yes" if status == word else "" for status in texts[STATUS]] for word in flags}
         columns = {name: pa.array(texts[name], pa.string()) for name in mapping.read}
-        yield batches.convert(columns, pa.array([line for line, _ in held], pa.int64()))
+        rows = batches.convert(columns, pa.array([line for line, _ in held], pa.int64()))
+        if STATUS in dialect.header:
+            endings = texts.get(ENDINGS, [""] * len(held))
+            ended = {line: parts for (line, _), *parts in zip(held, texts[STATUS], endings, strict=True)}
+            rows = _with_statuses(rows, questions, ended)
+        yield rows if STATUS in dialect.header else rows.replace_schema_metadata(UNKNOWN_REPORTS)
+
+
+def _with_statuses(rows: pa.Table, questions: Mapping[str, str], ended: Mapping[int, Sequence[str]]) -> pa.Table:
+    """Return the answers with their statuses: a cell's own, else that of its row.
+
+    A person's report or skip is of the whole row; any other status is that of its empty cells.
+
+    Args:
+        questions: column of each question.
+        ended: line -> the row's status, and the statuses of single answers.
+    """
+    statuses = []
+    for row in rows.select(["question", "answer", "position"]).to_pylist():
+        of_row, of_answers = ended[row["position"]]
+        parts = (part.strip().partition("=") for part in of_answers.split(";"))
+        of_answer = {column: word for column, _, word in parts}.get(questions[row["question"]])
+        word = of_answer or of_row.strip()
+        applies = row["answer"] is None or of_answer or word in (Status.REPORTED, Status.SKIPPED)
+        statuses.append(word if applies and word in STATUSES and word != Status.OK else None)
+    return rows.set_column(rows.column_names.index("status"), "status", pa.array(statuses, pa.string()))
 
 
 def _questions(uri: str, header: Sequence[str], reading: Reading) -> dict[str, str]:
@@ -86,5 +111,6 @@ def _labellers(texts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     for method, source, rater in zip(texts[METHOD], texts[SOURCE], texts[RATER], strict=True):
         by_person = PERSON in f"{method} {source}".casefold()
         raters.append(rater if by_person else source)
-        methods.append(PERSON if by_person else method if method in METHODS else OF_MODEL)
+        of_person = GOLD if method == GOLD else PERSON
+        methods.append(of_person if by_person else method if method in METHODS else OF_MODEL)
     return {"rater": raters, "method": methods}

@@ -16,8 +16,9 @@ from actors.ids import content_id
 from actors.rubrics.people import FreeText
 from jobs.annotation import remarks, rows, tabular
 from jobs.annotation.answers import Questionnaire
+from jobs.annotation.century_annotations import METHODS
 from jobs.annotation.item_names import ItemNames
-from jobs.annotation.model import ROWS_AT_A_TIME
+from jobs.annotation.model import ROWS_AT_A_TIME, UNKNOWN_REPORTS
 from jobs.annotation.repeats import Repeats
 from jobs.errors import InputError
 from jobs.runtime.selection import exclusions
@@ -77,6 +78,7 @@ class Importer:
         self._welfare, self._people = rows.Welfare(), rows.RaterRows(rater_kind)
         self.first_rejects: list[Reject] = []
         self.first_repeat = ""
+        self.knows_reports = True  # whether the annotations say who reported a picture
         self._rejected = self._excluded_rows = 0
         self._annotation_key = [name for name in TABLES[table].key if name not in ("start", "end", "number")]
         self._row_repeats = Repeats(TABLES[table].key)
@@ -90,7 +92,9 @@ class Importer:
         Raises:
             InputError: the format's reader cannot read the file with this mapping.
         """
-        next(self._read(self.files[0].uri, lambda _: None), None)
+        first = next(self._read(self.files[0].uri, lambda _: None), None)
+        metadata = (first.schema.metadata if first is not None else None) or {}
+        self.knows_reports = {key.encode(): value.encode() for key, value in UNKNOWN_REPORTS.items()} != metadata
 
     def read(self, folder: Path, *, named: str) -> None:
         """Read every file into temporary files of rows and rejects in `folder`.
@@ -216,7 +220,8 @@ class Importer:
                         writer.counts.filtered[remarks.EMPTY] += blank
                     output = output.filter(written)
                 if self.table == "ratings":
-                    self._welfare.add(output, stays["_images"])
+                    by_people = pc.invert(pc.is_in(output["method"], pa.array(METHODS)))  # a release has models, too
+                    self._welfare.add(output.filter(by_people), stays["_images"].filter(by_people))
                 writer.write(output)
 
     def _decide(self) -> tuple[np.ndarray, np.ndarray | None]:

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from actors import schemas
 
+# Metadata of batches of answers from a file that cannot say whether a person reported the picture.
+UNKNOWN_REPORTS = {"reports": "unknown"}
 ROWS_AT_A_TIME = 20_000  # rows held as Python objects: a few tens of MB
 TRUE, FALSE = frozenset("1 true t yes y x ja oui si".split()), frozenset(["", *"0 false f no n nein non".split()])
 

@@ -56,7 +56,7 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, conditi
     ended = pc.is_valid(raw["status"])
     status = pc.coalesce(raw["status"], spread([m.status for m in meanings], pa.string()))
     ended_kind = pc.coalesce(raw["kind"], raw["status"])
-    message = mapped(raw["status"], lambda word: _MESSAGES.get(word, f"the person's answer is {word}"), pa.string())
+    message = mapped(raw["status"], lambda word: _MESSAGES.get(word, f"the answer ended as {word}"), pa.string())
     columns = {
         **{name: raw[name] for name in ("item_id", "question", "rater", "comment", "seconds")},
         **{name: pc.fill_null(raw[name], empty) for name in ("target", "order")},

@@ -12,7 +12,7 @@ from actors.status import Status
 from jobs.annotation import model
 from jobs.annotation.answers import fold
 from jobs.annotation.columns import JOINED, MARKED, NEEDED, ColumnMapping, Reading, layout
-from jobs.annotation.model import ROWS_AT_A_TIME
+from jobs.annotation.model import ROWS_AT_A_TIME, UNKNOWN_REPORTS
 from jobs.annotation.spans import SpanLabels
 from jobs.corpora import delimited
 from jobs.corpora.cell_texts import column_texts
@@ -37,7 +37,7 @@ def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     while held := list(islice(lines, ROWS_AT_A_TIME)):
         cells = list(zip(*(row for _, row in held), strict=True))
         columns = {name: pa.array(cells[i], pa.string()) for name, i in indices.items()}
-        yield batches.convert(columns, pa.array([line for line, _ in held], pa.int64()))
+        yield _marked(batches.convert(columns, pa.array([line for line, _ in held], pa.int64())), mapping)
 
 
 def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
@@ -59,7 +59,12 @@ def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Tab
             columns = {name: _text(uri, name, batch.column(name)) for name in mapping.read}
             positions = pa.array(range(seen + 1, seen + 1 + batch.num_rows), pa.int64())
             seen += batch.num_rows
-            yield batches.convert(columns, positions)
+            yield _marked(batches.convert(columns, positions), mapping)
+
+
+def _marked(rows: pa.Table, mapping: ColumnMapping) -> pa.Table:
+    """Return the rows with the schema's mark if the file has no column of reports."""
+    return rows if "reported" in mapping.roles else rows.replace_schema_metadata(UNKNOWN_REPORTS)
 
 
 def _text(uri: str, name: str, column: pa.Array) -> pa.Array:

@@ -113,7 +113,7 @@ class RatedQuestion:
         ended: rater -> status -> number of ratings; None: no accounting. double, repeated: see
             `participation.accounting`; double_by_people: double of people's ratings alone.
         asked_people, reported: bool[items], whether a person was asked about the item, and whether a person reported
-            it; None: unknown.
+            it; None: unknown. knows_reports: whether all people's answers say whether they reported the item.
     """
 
     answers: RatingTable
@@ -124,6 +124,7 @@ class RatedQuestion:
     ended: Mapping[str, Counter[str]] | None = None
     asked_people: Bools | None = None
     reported: Bools | None = None
+    knows_reports: bool = True
     double: int = 0
     double_by_people: int = 0
     repeated: int = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from actors.status import Status
 from jobs.metrics import (
     agreement,
     correlation,
@@ -36,6 +37,7 @@ ACROSS = "people and models"  # group of the kappas of raters of different kinds
 NEED_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
 WRITER, PROMPT = "model", "prompt"  # attributes of a response: the model that wrote it, and what it was asked
 BY_WRITER = (WRITER, f"{WRITER}+prompt")  # attributes by which lengths and answers are reported, if they are subgroups
+_NO_REPORTS = "the imported file does not say who reported a picture"
 MAX_CELLS = 50_000_000  # of a dense table of items x raters of one target
 
 
@@ -98,6 +100,19 @@ def _agreement_of_subgroups(answers: RatingTable, question: RatedQuestion, *, gr
 
 
 def _accounting(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the numbers of ratings and people; shares of reports are undefined if nobody could report."""
+    for metric in _counts(question):
+        of_people = metric.dims.get("group") == PEOPLE
+        is_of_reports = metric.name == "reported_share" or metric.dims.get("status") == Status.REPORTED
+        if question.knows_reports or not (of_people and is_of_reports):
+            yield metric
+        else:
+            yield undefined(
+                metric.name, metric.definition, _NO_REPORTS, n=metric.n, coverage=metric.coverage, dims=metric.dims
+            )
+
+
+def _counts(question: RatedQuestion) -> Iterator[Metric]:
     assert question.ended is not None
     yield from participation.accounting(
         sum(question.ended.values(), start=Counter()), question.double, question.repeated

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.status import Status
-from jobs.annotation.century_annotations import METHOD, PERSON, QUESTIONS, RATER, SOURCE, STATUS, URL
+from jobs.annotation.century_annotations import ENDINGS, GOLD, METHOD, PERSON, QUESTIONS, RATER, SOURCE, STATUS, URL
 from jobs.releasing.files import Column
 from jobs.store.reading import TableSource
 
-GOLD = "gold"
 LABELLER = {
     METHOD: Column("human for people, else how the model answered"),
     SOURCE: Column("human, or the model with its revision"),
@@ -23,6 +22,7 @@ FURTHER = {  # written only if a row has a value
     "rating.order": Column("layout of the prompt, or order of presentation"),
     "rating.sample": Column("number of the sample, from 0", "integer"),
     "rating.comment": Column("comments of the person, one a line"),
+    ENDINGS: Column("column=status of each answer that ended in another way than rating.status, separated by ;"),
 }
 ENDED = Column("ok; reported or skipped by the person; refused, unparsed and so on if no question was answered")
 _KEY = ("item_id", "target", "rubric", "rater", "method", "condition", "order", "sample")
@@ -87,15 +87,18 @@ def read_annotations(
                 line = grouped.get(key)
                 if line is None:
                     line = grouped[key] = {**subject_of, **_labeller(row, pseudonym, result), **_further(row)}
-                    line[STATUS], comments_of[key] = [], {}
+                    line[STATUS], comments_of[key] = {}, {}
                 line[column] = row["value"] if row["status"] == Status.OK else None
-                line[STATUS].append(row["status"])
+                line[STATUS][column] = row["status"]
                 if comments and row["comment"]:
                     comments_of[key].setdefault(row["comment"])
                     line["rating.comment"] = "\n".join(comments_of[key])
                 result.ratings += 1
     for line in grouped.values():
-        line[STATUS] = _status(line[STATUS])
+        statuses = line[STATUS]
+        line[STATUS] = _status(list(statuses.values()))
+        others = {name: word for name, word in statuses.items() if word != line[STATUS]}
+        line[ENDINGS] = ";".join(f"{name}={word}" for name, word in sorted(others.items())) or None
     if len({line["rating.rubric"] for line in grouped.values()}) < 2:
         for line in grouped.values():
             line["rating.rubric"] = None

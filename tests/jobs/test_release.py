@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
+from actors.status import STATUSES
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import of_rubric
 from jobs.runtime.command_line import cli
@@ -222,6 +224,28 @@ def test_the_way_back(tables, tmp_path):
 
     assert answers(after) == answers(before)
     assert {row["item_id"] for row in after if row["status"] == "reported"} == {IDS[3]}
+
+
+def test_every_status_survives_the_way_back(tables, tmp_path):
+    """Alone and next to an answer, of a person, a model and gold; nobody is counted as a person who is none."""
+    asked: dict[tuple[str, str, str], str] = {}
+    rows = []
+    for method, rater in (("human", "ann"), ("closed", "m@1"), ("gold", "boss")):
+        for number, status in enumerate(STATUSES):
+            for sample, words in enumerate(((status, status), ("ok", status))):
+                for question, word in zip(("sensitive", "controversial"), words, strict=True):
+                    value = "3" if word == "ok" else None
+                    columns = {"method": method, "status": word, "sample": sample}
+                    rows.append(century_rating(IDS[0], question, value, rater=f"{rater}{number}", **columns))
+                    asked[method, f"{number} {sample}", question] = word
+    out = release(tables, ratings=f"[{write_file(tmp_path / 'statuses', 'ratings', rows)}]")
+    keys = [f"input={out}/data/annotations.csv", "format=century", "rubric=century_labels", f"out={tmp_path}/back"]
+    manifest: Any = cli.execute("import_ratings", keys)
+    back = [row for row in rows_of(f"{tmp_path}/back") if row["question"] in ("sensitive", "controversial")]
+    by_person = Counter((row["method"], row["sample"], row["question"], row["status"]) for row in back)
+    expected = Counter((method, int(key.split()[1]), question, word) for (method, key, question), word in asked.items())
+    assert by_person == expected
+    assert manifest["counts"]["tallies"]["reports"]["of_people"] == 2 * len(STATUSES)  # people's and gold's
 
 
 @pytest.mark.usefixtures("in_process")

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,32 @@ def test_people_and_models_become_ratings(annotations, tmp_path):
     one = next(r for r in ratings if r["rater"] == "gpt-4-turbo" and r["question"] == "sensitive" and r["score"] == 5)
     assert (one["value"], one["status"], one["rubric"]) == ("5", "ok", "century_labels")
     assert {row["value"] for row in ratings if row["question"] == "content_type"} == {"event"}
+
+
+def test_reports_are_undefined_if_the_file_cannot_say_who_reported(annotations, tmp_path):
+    """The released set has no status; a file with the column, or another one with `reported`, says that nobody did."""
+    header, *rows = csv.reader(Path(annotations).read_text().splitlines())
+    with_status = write(tmp_path / "status.csv", [[*row, "ok"] for row in rows], [*header, "rating.status"])
+    columns = ["item_id", "rater", "sensitive"]
+    plain = write(tmp_path / "plain.csv", [["a", "w", "3"]], columns)
+    reporting = write(tmp_path / "reporting.csv", [["a", "w", "3", ""]], [*columns, "reported"])
+    mapped = ["columns.questions={sensitive: sensitive}"]
+    for file, keys, is_known in ((annotations, ["format=century"], False), (with_status, ["format=century"], True),
+                                 (plain, mapped, False), (reporting, mapped, True)):  # fmt: skip
+        out = f"{tmp_path}/{Path(file).stem}_out"
+        manifest: Any = cli.execute(
+            "import_ratings", [f"input={file}", *keys, "rubric=century_labels", f"out={out}/ratings"]
+        )
+        people = 3 if "century" in keys[0] else 1  # and no model among them
+        assert manifest["counts"]["tallies"]["reports"]["of_people"] == people
+        cli.execute("report", [f"ratings=[{out}/ratings]", f"out={out}/report"])
+        of_people = [row for row in rows_of(f"{out}/report/metrics") if '"group":"people"' in row["dims"]]
+        shares = [row for row in of_people if row["metric"] == "reported_share" or '"status":"reported"' in row["dims"]]
+        assert shares
+        assert {row["value"] for row in shares} == ({0.0} if is_known else {None}), file
+        assert is_known or {row["reason"] for row in shares} == {
+            "the imported file does not say who reported a picture"
+        }
 
 
 def test_rows_that_name_no_labeller_are_rejected_and_unknown_answers_kept_apart(tmp_path):
