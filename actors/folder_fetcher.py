@@ -12,7 +12,7 @@ from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
-from actors.full_reads import read_full
+from actors.full_reads import read_whole
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.rows import ImageRow
 from actors.status import Status
@@ -122,7 +122,7 @@ def _read(files: pyarrow.fs.FileSystem, path: str, max_bytes: int) -> bytes:
         size = file.size()
         if size > max_bytes:
             raise image_rows.too_many_bytes(size, max_bytes)
-        return read_full(file, size)
+        return read_whole(file)
 
 
 def _vanished(path: str) -> ImageRow:

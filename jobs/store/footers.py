@@ -84,12 +84,17 @@ def read_footer(source: Object) -> Footer | None:
     return _checked(source, _read(source))
 
 
-def read_footers(objects: Iterable[Object], *, remote: bool) -> Iterator[Footer | None]:
-    """Yield the result of `read_footer` for each object, in order; `remote`: the objects are on S3."""
+def read_footers(objects: Iterable[Object], *, remote: bool, compared: bool = False) -> Iterator[Footer | None]:
+    """Yield the result of `read_footer` for each object, in order.
+
+    Args:
+        remote: the objects are on S3.
+        compared: read each twice, with four requests instead of one, until two reads agree.
+    """
     # The threads only read: parsed objects would stay in the heap of each thread.
     listed, sources = tee(objects)
     if remote:
-        footers = ahead(_read, sources, threads=THREADS_S3, weight=lambda _: 0, most=0)
+        footers = ahead(_read_again if compared else _read, sources, threads=THREADS_S3, weight=lambda _: 0, most=0)
     else:
         footers = in_threads(_read, sources, THREADS_LOCAL)
     for source, footer in zip(listed, footers, strict=True):
@@ -128,7 +133,7 @@ def _read(source: Object) -> Footer | None:
     fs, path = locations.filesystem(source.uri)
     try:
         with faults.at(source.uri), fs.open_input_file(path) as stream:
-            return _footer(source, repeated(source.uri, partial(pq.read_metadata, stream)))
+            return _footer(source, repeated(source.uri, partial(pq.read_metadata, stream), also_damage=True))
     except FileNotFoundError:
         return None
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:

@@ -27,7 +27,7 @@ class RowGroups(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
     """A data object of a table, which fails on pages whose checksum differs."""
 
     def __init__(self, uri: str, stream: Any, **options: Any) -> None:
-        repeated(uri, partial(super().__init__, stream, page_checksum_verification=True, **options))
+        repeated(uri, partial(super().__init__, stream, page_checksum_verification=True, **options), also_damage=True)
         self._uri = uri
 
     def read_row_group(self, *arguments: Any, **options: Any) -> pa.Table:
@@ -37,7 +37,7 @@ class RowGroups(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
             pa.ArrowInvalid: a column of `columns=` is absent, which `ParquetFile` would leave out.
         """
         self.check_columns(options.get("columns") or ())
-        return repeated(self._uri, partial(super().read_row_group, *arguments, **options))
+        return repeated(self._uri, partial(super().read_row_group, *arguments, **options), also_damage=True)
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise pa.ArrowInvalid if a column is absent."""
@@ -85,7 +85,7 @@ def read_unit(uri: str, *, columns: Sequence[str] | None = None, dictionaries: S
             read_dictionary=list(dictionaries) or None,
             page_checksum_verification=True,
         )
-        rows = repeated(uri, read)
+        rows = repeated(uri, read, also_damage=True)
     return rows.replace_schema_metadata(None)
 
 

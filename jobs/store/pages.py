@@ -63,7 +63,9 @@ class ColumnPages:
         values: dict[int, list[bytes | None]] = {}
         ranges = list(self._ranges(sorted(set(wanted))))
         with ThreadPoolExecutor(min(THREADS, max(1, len(ranges)))) as pool:
-            for part in pool.map(lambda run: repeated(uri, partial(self._read_range, stream, run)), ranges):
+            for part in pool.map(
+                lambda run: repeated(uri, partial(self._read_range, stream, run), also_damage=True), ranges
+            ):
                 values.update(part)
         return [values[page][row - starts[page]] for page, row in zip(wanted, rows, strict=True)]
 

@@ -26,6 +26,7 @@ from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
 
 # On S3, how many units are read ahead, and their bytes in total: a unit takes four requests of about 30 ms each.
 AHEAD_THREADS, AHEAD_BYTES = 32, 64 << 20
+MOST_COMPARED = 10_000  # objects of a table on S3 whose footers are read again, and compared, before it is refused
 _NAMED = 5  # units that a message lists
 
 
@@ -230,7 +231,20 @@ def open_table(uri: str, *expected: str, complete: bool = True) -> TableSource:
     listed = locations.listing(uri)
     if below := _tables_below(uri, listed):
         raise InputError(f"{uri}: a folder of several tables: {', '.join(below)}; name one of them")
-    footers = Footers(_sound_footers(uri, listed))
+    try:
+        return _opened(uri, listed, Footers(_sound_footers(uri, listed)), expected, complete=complete)
+    except InputError:
+        objects = sum(1 for _ in data_objects(uri, listed))
+        if not (locations.is_s3(uri) and 0 < objects <= MOST_COMPARED):
+            raise
+    # Perhaps bytes of a footer were changed on the way.
+    return _opened(uri, listed, Footers(_sound_footers(uri, listed, compared=True)), expected, complete=complete)
+
+
+def _opened(
+    uri: str, listed: Sequence[Object], footers: Footers, expected: Sequence[str], *, complete: bool
+) -> TableSource:
+    """Return the table with these footers. Raises InputError as `open_table`."""
     if not footers:
         if any(file.uri == run_uri(uri, IDENTITY) for file in listed):
             raise InputError(f"{uri}: no unit is done yet; run the command that writes it again, or wait")
@@ -259,9 +273,9 @@ def schema_fault(footer: Footer) -> str | None:
     return f"{footer.object.uri}: its schema is not that of table {name}; the file is damaged or was rewritten"
 
 
-def _sound_footers(uri: str, listed: Iterable[Object]) -> Iterator[Footer]:
+def _sound_footers(uri: str, listed: Iterable[Object], *, compared: bool = False) -> Iterator[Footer]:
     """Yield the footers of the table at `uri`. Raises InputError for the first that cannot be read."""
-    footers = read_footers(data_objects(uri, listed), remote=locations.is_s3(uri))
+    footers = read_footers(data_objects(uri, listed), remote=locations.is_s3(uri), compared=compared)
     for source, footer in zip(data_objects(uri, listed), footers, strict=True):
         if footer is None:
             raise InputError(

@@ -20,8 +20,11 @@ _HIDDEN = "Failed to flush response stream"
 Result = TypeVar("Result")
 
 
-def repeated(uri: str, read: Callable[[], Result]) -> Result:
+def repeated(uri: str, read: Callable[[], Result], *, also_damage: bool = False) -> Result:
     """Return the result of `read`, which reads `uri` and may be called several times.
+
+    Args:
+        also_damage: whether `read` checks what it reads, so that it is repeated on S3 if that is damaged.
 
     Raises:
         OSError: the store's answer.
@@ -32,7 +35,7 @@ def repeated(uri: str, read: Callable[[], Result]) -> Result:
             return read()
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             is_hidden = _HIDDEN in str(error)
-            may_pass = is_hidden or (uri.startswith("s3://") and faults.is_damage(error))
+            may_pass = is_hidden or (also_damage and uri.startswith("s3://") and faults.is_damage(error))
             if not may_pass or attempt == ATTEMPTS:
                 raise
         if is_hidden:

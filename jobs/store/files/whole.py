@@ -6,19 +6,17 @@ parts, or are encrypted by the store) two reads must agree, one of them by anoth
 
 import hashlib
 import io
-import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from actors.full_reads import ShortReadError, read_full
+from actors.full_reads import ShortReadError, etag_in, is_md5, read_full
 from jobs.store.files import s3
 from jobs.store.files.repeating import repeated
 
 ATTEMPTS = 5  # reads by each client until two agree
 PIECE = 8 << 20
-_MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def read(uri: str) -> bytes:
@@ -47,11 +45,6 @@ def digest(uri: str) -> str:
 def etag_of(uri: str) -> str:
     """Return the ETag that the store reports for the object now."""
     return str(s3.client().info(s3.key_path(uri)).get("ETag") or "").strip('"')
-
-
-def is_md5(etag: str) -> bool:
-    """Return whether an ETag has the form of an MD5 sum."""
-    return _MD5.fullmatch(etag) is not None
 
 
 def confirmed_digest(uri: str) -> str:
@@ -83,9 +76,9 @@ class CheckedStream(io.RawIOBase):
     """
 
     def __init__(self, uri: str, file: Any) -> None:
-        self._uri, self._file, self._size = uri, file, file.size()
+        self._uri, self._file, self._size = uri, file, int(file.size())
         self._at, self._hash = 0, hashlib.md5(usedforsecurity=False)
-        self._etag = _etag_in(file)
+        self._etag = etag_in(file)
 
     def readable(self) -> bool:
         """Return True."""
@@ -113,7 +106,7 @@ def _confirm(uri: str, sink: BinaryIO | None) -> str:
     for _ in range(ATTEMPTS):
         try:
             with s3.arrow_filesystem().open_input_file(s3.key_path(uri)) as file:
-                etag = _etag_in(file)
+                etag = etag_in(file)
                 if is_md5(etag) and _digest(_pieces(uri, file), _emptied(sink)) == etag:
                     return etag
                 digest = _digest(_confirmed_pieces(uri, file), _emptied(sink))
@@ -164,10 +157,6 @@ def _confirmed_pieces(uri: str, file: Any) -> Iterator[bytes]:
             seen.add(digest)
         else:
             raise _unsteady()
-
-
-def _etag_in(file: Any) -> str:
-    return (file.metadata() or {}).get("ETag", b"").decode().strip('"')
 
 
 def _unsteady() -> OSError:

@@ -18,6 +18,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.runtime.command_line import cli
+from jobs.store.files import spool
 from jobs.viewer import queries
 from jobs.viewer.application import Viewer
 from jobs.viewer.corrections import Correction, Corrections
@@ -483,4 +484,18 @@ def test_ctrl_c_ends_it_without_a_trace(place: str, tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout.split()[-1]) == (130, "200"), done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_database_of_a_killed_viewer_is_removed_by_the_next_command(place: str, tmp_path: Path) -> None:
+    script = (
+        "import os, signal\nfrom jobs.runtime.command_line import cli\nfrom jobs import view\n"
+        "view.say = lambda text: os.kill(os.getpid(), signal.SIGKILL) if 'http' in text else None\n"
+        f"cli.main('view', [{place!r}])\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, timeout=120, check=False)
+    assert ended.returncode == -9
+    assert [path.name for path in tmp_path.glob("remine-view-*/tables.duckdb")] == ["tables.duckdb"]
+    spool.sweep.__wrapped__(str(tmp_path))  # as each process does with its first temporary folder
     assert list(tmp_path.iterdir()) == []

@@ -50,6 +50,9 @@ def test_damage_is_read_again_on_s3_and_other_errors_are_not(waits: list[str]) -
     for uri, error, reads in (("s3://b/k", damage, ATTEMPTS), ("/k", damage, 1), ("s3://b/k", denied, 1)):
         store = Store(ATTEMPTS, error)
         with pytest.raises(OSError, match=r"Unexpected|no"):
-            repeated(uri, store.read)
+            repeated(uri, store.read, also_damage=True)
         assert (store.reads, waits) == (reads, [])
-    assert repeated("s3://b/k", Store(ATTEMPTS - 1, damage).read) == b"rows"
+    assert repeated("s3://b/k", Store(ATTEMPTS - 1, damage).read, also_damage=True) == b"rows"
+    store = Store(1, damage)  # of a read that checks nothing
+    with pytest.raises(OSError, match="Unexpected"):
+        repeated("s3://b/k", store.read)
