@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.metrics.question import PEOPLE
 from jobs.papers.century.words import CATEGORIES, ELEMENTS, SCALES, titled
-from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable
+from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Printed, Unit
 from jobs.papers.study import Study
 from jobs.plots.figures import small_multiples
 from jobs.plots.panels import Histogram, Scatter
@@ -99,7 +99,7 @@ def participation(study: Study) -> Iterator[PaperTable]:
         question = next((name for name in questions if name in answered), answered[0] if answered else questions[0])
         dims = {"rubric": rubric, "question": question, "group": PEOPLE}
         people, reports = study.printed("people"), study.printed("reports")
-        columns = (
+        columns: tuple[tuple[str, dict[str, str], Unit, Printed | None], ...] = (
             ("people_total", {}, "count", people.at(role, "people")),
             ("items_per_person", {}, "number", people.at(role, "mean")),
             ("items_per_person_sd", {}, "number", people.at(role, "sd")),

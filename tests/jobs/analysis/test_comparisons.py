@@ -65,9 +65,9 @@ def metrics(rows: list[dict[str, Any]], *, excluded: ExclusionFilter = NOBODY) -
     results = comparison_metrics(
         tables("ratings", rows), tables("items", ITEMS), raters, competitors="model", exclusion_filter=excluded
     )
-    by_key = {}
+    by_key: dict[tuple[str, ...], Any] = {}
     for m in results:
-        by_key[m.name, m.dims.get("rater", m.dims.get("group")), m.dims.get("by", ""), m.dims.get("condition", "")] = m
+        by_key[m.name, m.dims.get("rater") or m.dims["group"], m.dims.get("by", ""), m.dims.get("condition", "")] = m
     return by_key
 
 

@@ -57,13 +57,14 @@ def study(
         question=lambda key, shared: SimpleNamespace(answers=one_rating_each([*of_question[key]]), item=None),
     )  # fmt: skip
     summary: Any = SimpleNamespace(raters=SimpleNamespace(kinds=kinds or {}))
+    items, tables = items or SimpleNamespace(lengths=None), tables or SimpleNamespace(questions=None)
     return Study(
         PaperSettings(printed=dict(printed or {}), **settings),
         MetricSettings(ensembles=dict(ensembles or {})),
         MetricIndex(metrics),
-        tables=tables or SimpleNamespace(questions=None),
+        tables=tables,
         summary=summary,
-        items=items or SimpleNamespace(lengths=None),
+        items=items,
         reduction=reduction,
         rubrics=unused,
         exclusion_filter=unused,
