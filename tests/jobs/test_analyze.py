@@ -224,7 +224,7 @@ def test_a_scale_is_its_lowest_and_its_highest_answer():
 
 
 def test_scene_graphs_of_another_model(tmp_path, capsys):
-    """Answers TRUE, 1, Y; parents as a printed list, as 1.0, outside; by hand: 1, 0, 2/3 and 0 with dependencies."""
+    """Answers TRUE, 1, Y; parents as a printed list, as 1.0, outside; by hand: 1, 0, 2/2 and 0 with dependencies."""
     lines = ["pic,qid,par,ans"]
     for picture in range(4):
         answers = ["TRUE", "False", "1", "0"][picture], "Y", ["y", "no", "", "maybe"][picture]
@@ -237,8 +237,13 @@ def test_scene_graphs_of_another_model(tmp_path, capsys):
     keys = ["columns.item=pic", "columns.question=qid", "columns.parents=par", "columns.value=ans"]
     cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
-    assert metrics["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
-    assert metrics["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 + 4 / 3) / 4)
+    assert metrics["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 2 + 0) / 4)
+    assert metrics["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx(
+        (1 + 1 / 3 + 1 + 1 / 3) / 4
+    )
+    for reading, lost in (("with dependencies", 0), ("without dependencies", 2 / 3)):  # no answer is no
+        published = metrics["dsg_score", "published", reading]["value"]
+        assert published == pytest.approx((1 + 2 / 3 + lost) / 4)
     assert (metrics["dsg_unclear",]["value"], metrics["dsg_unclear",]["n"]) == (1, 11)
     assert "such as '9'" in capsys.readouterr().out
 

@@ -36,7 +36,7 @@ def test_a_question_without_an_answer_does_not_count_and_does_not_make_its_child
         chain = [DsgQuestion("1", answer=first), DsgQuestion("2", ("1",), answer=second),
                  DsgQuestion("3", ("1", "2"), answer=third)]  # fmt: skip
         answer_of = {"1": first, "2": second, "3": third}
-        hits = {"answered": [], "published": []}
+        hits: dict[str, list[bool]] = {"answered": [], "published": []}
         for question in chain:
             answer, above = answer_of[question.question], [answer_of[parent] for parent in question.parents]
             if answer is not None:
