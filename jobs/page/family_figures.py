@@ -19,7 +19,7 @@ from jobs.plots.figures import label_width, plot
 from jobs.plots.panels import Estimate, Intervals
 from jobs.plots.tiles import by_region
 
-MAX_PLOTS = 12  # plots in a figure; the notes name the others
+MAX_PLOTS, MAX_FOLDED = 24, 12  # plots in a figure, and in a folded one; the notes name the others
 MAX_ROWS = 24  # rows in a drawing; a plot with more has several
 MAX_SERIES = 8  # colours in a drawing; a plot with more has several
 LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
@@ -108,7 +108,8 @@ def _figure(
     hues: Mapping[str, str],
     numbers: Sequence[tuple[str, str]],
 ) -> PageFigure:
-    shown = plots[:MAX_PLOTS]
+    limit = MAX_PLOTS if topic in OPEN else MAX_FOLDED
+    shown = plots[:limit]
     axes = _axes([point for drawn in plots for point in drawn.points])
     names = unique(list(dict.fromkeys(point.rater_label for drawn in shown for point in drawn.points)))
     colours = {names[point.rater_label]: rater_colour(point.rater, hues) for drawn in shown for point in drawn.points}
@@ -134,7 +135,7 @@ def _figure(
         ],
         numbers=numbers,
         folded=topic not in OPEN,
-        notes=not_drawn([drawn.title or "single values" for drawn in plots[MAX_PLOTS:]]),
+        notes=not_drawn([drawn.title or "single values" for drawn in plots[limit:]]),
         legend=legend,
     )
 

@@ -15,6 +15,7 @@ from jobs.metrics.observations import Observations
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
+from jobs.plots.colours import of_hue
 from tests.browser import CHROMIUM
 from tests.chromium import chromium
 from tests.jobs.page import sample
@@ -255,3 +256,15 @@ def test_plots_fit_a_phone_and_are_aligned_on_a_screen(browse, browser):
            })"""
     )
     assert overlaps == []
+
+
+def test_raters_have_the_same_colour_in_plots_as_on_cards(browse, browser):
+    browse("<p>")
+    for degrees in range(0, 360, 25):
+        red, green, blue, _ = browser.evaluate(
+            "(() => { const c = new OffscreenCanvas(1, 1).getContext('2d');"
+            f" c.fillStyle = 'oklch(0.62 0.15 {degrees})';"
+            " c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; })()"
+        )
+        drawn = [int(of_hue(degrees)[start : start + 2], 16) for start in (1, 3, 5)]
+        assert drawn == pytest.approx([red, green, blue], abs=1), degrees

@@ -77,7 +77,7 @@ def test_all_rows_are_drawn_and_plots_past_the_limit_are_named() -> None:
     (figure,) = figures(questions)
     assert (len(figure.plots), figure.notes) == (MAX_PLOTS, [f"Not drawn: mean, q{MAX_PLOTS}."])
     (figure,) = figures([one for one in questions if one.dims["group"] != "m3"])
-    assert (len(figure.plots), figure.notes) == (1, [])  # eight raters are colours, and the questions are rows
+    assert (len(figure.plots), figure.notes) == (2, [])  # eight raters are colours, and the 25 questions are rows
     assert [name for name, _ in figure.legend] == [f"m{rater}" for rater in (0, 1, 2, 4, 5, 6, 7, 8)]
 
 
@@ -126,7 +126,7 @@ def test_each_question_has_a_plot_by_subgroup_before_any_has_two() -> None:
     ]
     (figure,) = figures(metrics)
     titles = [title for plot in texts(figure) for title in plot if title.rpartition(", ")[2] in ("q0", "q1", "q2")]
-    assert [title.rpartition(", ")[2] for title in titles] == ["q0", "q1", "q2"] * 4
+    assert [title.rpartition(", ")[2] for title in titles] == ["q0", "q1", "q2"] * 8
 
 
 def test_a_rater_has_one_colour_in_all_plots_of_a_figure() -> None:

@@ -161,13 +161,13 @@ def test_every_rater_and_row_is_drawn_and_plots_past_the_limit_are_named():
     metrics = [
         Metric(name="group_mean_score", definition="d", value=2 + n / 100, low=1.0, high=3.0, interval_method="m", n=9,
                dims={"rubric": "r", "question": f"q{q:02}", "group": f"m{n:02}"})
-        for q in range(14) for n in range(30)
+        for q in range(26) for n in range(30)
     ]  # fmt: skip
     figures, _ = page_figures(metrics, Observations(), {})
     scores = next(figure for figure in figures if figure.title == "Scores")
-    assert scores.notes == ["Not drawn: mean, q12; mean, q13."]
+    assert scores.notes == ["Not drawn: mean, q24; mean, q25."]
     rows = [text for svg in scores.plots for text in texts(svg) if re.fullmatch(r"m\d\d", text)]
-    assert sorted(rows) == sorted([f"m{n:02}" for n in range(30)] * 12)
+    assert sorted(rows) == sorted([f"m{n:02}" for n in range(30)] * 24)
 
 
 def test_plots_are_in_the_order_of_the_questions_and_limited_in_size(monkeypatch):
