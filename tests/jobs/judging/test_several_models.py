@@ -37,6 +37,10 @@ def test_each_model_has_a_table_and_all_are_checked_first(job: str) -> None:
     ]
     dtypes: list[str] = []
     run_each(job, loaded(job, "models=[qwen2.5-vl-7b]"), lambda cfg: dtypes.append(cfg.model.dtype), check=lambda _: 0)
+    pixels: list[int | None] = []
+    asked = loaded(job, BOTH, "model.max_pixels=50176")
+    run_each(job, asked, lambda cfg: pixels.append(cfg.model.max_pixels), check=lambda _: 0)
+    assert pixels == [50176, 50176], "each run has the keys below model="
     assert dtypes[0] in ("bfloat16", "float32"), "not auto"
 
 
