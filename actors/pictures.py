@@ -54,6 +54,8 @@ PNG_LEVEL = 3
 # A progressive JPEG is decoded once per scan. Most have ten; 300 scans of 81 megapixels take a minute.
 MAX_SCANNED_PIXELS = 30 * DEFAULT_MAX_PIXELS
 _SCAN = b"\xff\xda"  # begins a scan; within one, 0xff is followed by 0
+_PNG_DEPTH = 24  # the byte of a PNG with its bits per sample
+_PHOTOMETRIC, _WHITE_IS_ZERO = 262, 0  # a tag of TIFF, and its value for negatives
 _HASH_SIDE = 96  # pixels: three times the side that imagehash.phash uses
 
 
@@ -244,7 +246,12 @@ def _open(data: bytes) -> Image.Image:
         ):  # a string: Pillow was built without that codec
             continue
         try:
-            return factory(io.BytesIO(data), "")
+            picture = factory(io.BytesIO(data), "")
+            colour = picture.info.get("transparency")
+            if name == "PNG" and data[_PNG_DEPTH] == 16 and isinstance(colour, tuple):
+                # Pillow keeps the high byte of each sample, and compares it with the whole value.
+                picture.info["transparency"] = tuple(sample >> 8 for sample in colour)
+            return picture
         except Exception as error:
             classified = _classify(error, data=data, kind=name)
             if name in _WEAK_SIGNATURES and classified.kind == "decode_failed" and start[4:12] != b"ftypavif":
@@ -306,6 +313,8 @@ def _flatten(picture: Image.Image) -> Image.Image:
 def _from_wide_grey(picture: Image.Image) -> Image.Image:
     """Convert grey of 16 bits, 32 bits or in floating point to RGB; Pillow's own conversion would clip it at 255."""
     values = np.nan_to_num(np.asarray(picture).astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+    if picture.mode.startswith("I;16") and _is_negative(picture):  # of 8 bits, Pillow inverts them itself
+        values = 65535 - values
     low, high = float(values.min()), float(values.max())
     if picture.mode == "F":
         ranges: tuple[float, ...] = (1.0, 255.0)
@@ -317,6 +326,11 @@ def _from_wide_grey(picture: Image.Image) -> Image.Image:
     if isinstance(transparent := picture.info.get("transparency"), int):
         grey[values == transparent] = 255
     return Image.fromarray(grey).convert("RGB")
+
+
+def _is_negative(picture: Image.Image) -> bool:
+    """Return whether a picture is a TIFF in which 0 is white."""
+    return getattr(picture, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO
 
 
 def _rotation(picture: Image.Image) -> Image.Transpose | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+LONGEST_TERM = 1000  # characters: the time to search for a term of a repeated character grows with its square
 SEPARATOR = "\0"  # joins titles; neither cased nor combining, so folding treats it as the end of a text
 MATCHES = ("substring", "word", "exact")
 CASES = ("lower", "casefold")

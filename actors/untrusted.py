@@ -62,13 +62,14 @@ def cell_text(value: Any) -> str | None:
     return str(value)
 
 
-def lines(text: str) -> list[str]:
+def text_lines(text: str) -> list[str]:
     """Return the lines of `text`, without their ends.
 
     `str.splitlines` would also split at form feeds, U+0085, U+2028 and U+2029, which occur inside lines of text from
     web pages and PDFs, and inside strings of JSON.
     """
-    return _LINE_END.split(text)
+    *whole, last = _LINE_END.split(text)
+    return [*whole, last] if last else whole
 
 
 class TooDeepError(ValueError):

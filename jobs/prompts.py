@@ -19,6 +19,7 @@ from omegaconf import MISSING
 
 from actors import schemas
 from actors.ids import content_id
+from actors.untrusted import text_lines
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
@@ -137,7 +138,7 @@ def _values(name: str, setting: Any) -> list[str]:
 
 def _lines(uri: str) -> list[str]:
     try:
-        return locations.read_bytes(uri).decode("utf-8-sig").splitlines()
+        return text_lines(locations.read_bytes(uri).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"{uri}: not UTF-8 (byte {error.start}); save the file as UTF-8") from error
 

@@ -6,6 +6,7 @@ from actors.marking.model import KINDS, MISTAKES_UNKNOWN, Description, Kind, Mar
 from actors.marking.prompts import MISTAKES, MarkingStep
 from actors.marking.quoting import Passage, Quoted, quotations
 from actors.status import Status
+from actors.untrusted import text_lines
 from actors.vlm.errors import ScoringError
 
 UNPARSED = "no_place"  # error_kind of lines that quote nothing
@@ -47,7 +48,7 @@ class DirectMarking:
         words = description.words(kind)
         if kind.name != MISTAKES:
             mistakes = earlier[MISTAKES]
-            lines = mistakes.quoted(description.generated) + (mistakes.raw or "").splitlines()
+            lines = mistakes.quoted(description.generated) + text_lines(mistakes.raw or "")
             words["mistakes"] = bullets(lines)
         return Passage(
             description.text(kind),

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from actors.untrusted import text_lines
+
 Span = tuple[int, int]
 NONE = "none"
 ABSENT, AMBIGUOUS, UNKNOWN_LABEL, EMPTY = "absent", "ambiguous", "unknown_label", "empty_answer"
@@ -58,7 +60,7 @@ def read_answer(answer: str, text: str, labels: Sequence[str], *, in_order: bool
         in_order: the answer quotes all pieces of the text in order, so that a repeated piece has the one place between
             its neighbours.
     """
-    lines = [line for line in map(str.strip, _FENCE.sub("", answer).splitlines()) if line]
+    lines = [line for line in map(str.strip, text_lines(_FENCE.sub("", answer))) if line]
     if not lines:
         return QuotedAnswer([], [QuoteFault("(no answer)", EMPTY)])
     if len(lines) == 1 and lines[0].strip(" .!*`\"'-").casefold() == NONE:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from actors.ids import content_id
 from actors.rubrics import checks
+from actors.untrusted import text_lines
 
 TUPLES, QUESTIONS, PARENTS = "tuples", "questions", "parents"
 STEPS = (TUPLES, QUESTIONS, PARENTS)
@@ -67,7 +68,7 @@ def parse(step: str, answer: str, *, numbers: Sequence[int] | None = None) -> Pa
     """
     entries: dict[int, tuple[int, str]] = {}
     faults: list[LineFault] = []
-    for line, text in enumerate(answer.splitlines(), 1):
+    for line, text in enumerate(text_lines(answer), 1):
         if not text.strip():
             continue
         match = _LINE.fullmatch(text)

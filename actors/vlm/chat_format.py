@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import jinja2
+import jinja2.sandbox
 
 from actors.rubrics import thoughts
+from actors.rubrics.templates import BoundedSandbox
 from actors.special_tokens import DataTexts, special_tokens
 from actors.vlm import vllm_prompts
 from actors.vlm.families import picture_tokens
@@ -47,15 +49,19 @@ class ChatFormat:
         keeps_pictures: whether `inputs` contains the pictures themselves, for vLLM (`actors.vlm.vllm_prompts.pack`).
 
     Raises:
-        ValueError: the model has no chat template, or its template omits the picture.
+        ValueError: the model has no chat template, or its template omits the picture or exceeds the limits of rubrics'
+            templates.
     """
 
     def __init__(
         self, processor: Any, *, bounds: PixelBounds = NO_BOUNDS, config: Any = None, keeps_pictures: bool = False
     ) -> None:
+        bound_templates()
         self._sizer, self._config = PictureSizer(processor, bounds), config
         self._keeps_pictures = keeps_pictures
-        self.processor, self.tokenizer = processor, processor.tokenizer
+        self.processor, self.tokenizer = processor, getattr(processor, "tokenizer", None)
+        if self.tokenizer is None:
+            raise ValueError(f"the model's processor, {type(processor).__name__}, has no tokenizer")
         self.sees_pictures = bool(getattr(processor, "sees_pictures", True))
         processor_template = getattr(processor, "chat_template", None)
         template = processor_template or self.tokenizer.chat_template
@@ -174,6 +180,8 @@ class ChatFormat:
         with_picture, without = ([{"role": "user", "content": [*s, text]}] for s in ([{"type": "image"}], []))
         try:
             shown, bare = self.render(with_picture), self.render(without)
+        except jinja2.sandbox.SecurityError as error:
+            raise ValueError(f"the model's chat template is not rendered: {error}") from error
         except (TypeError, jinja2.TemplateError):
             return False
         return any(shown.count(mark) > bare.count(mark) for mark in marks) if marks else shown != bare
@@ -185,6 +193,15 @@ class ChatFormat:
             return dict(message)
         mark = _picture_marks(self.processor)[0]
         return {**message, "content": "".join(p["text"] if p["type"] == "text" else f"{mark}\n" for p in content)}
+
+
+def bound_templates() -> None:
+    """Make this process render chat templates, which strangers wrote, within the limits of rubrics' templates."""
+    from transformers.utils import chat_template_utils
+
+    if chat_template_utils.ImmutableSandboxedEnvironment is not BoundedSandbox:
+        chat_template_utils.ImmutableSandboxedEnvironment = BoundedSandbox  # type: ignore[misc]
+        chat_template_utils._compile_jinja_template.cache_clear()
 
 
 def _system_and_user(system: str, user: dict[str, Any], form: str) -> list[dict[str, Any]]:

@@ -98,7 +98,7 @@ def load_vlm(
             **options,
         )
     except (RuntimeError, MemoryError) as error:
-        if not has_other_shapes(error):  # an error of the device, such as too little memory
+        if not has_other_shapes(error) and not _has_absurd_sizes(error):  # of the device, such as too little memory
             raise
         raise ModelError(
             f"{model}: the shapes of some weights do not match its config.json; use its published files"
@@ -113,6 +113,12 @@ def load_vlm(
     segments.use_for_pictures(loaded)
     fused.fuse(loaded)
     return loaded.eval(), processor
+
+
+def _has_absurd_sizes(error: BaseException) -> bool:
+    """Return whether torch refused the sizes in a config: negative ones, or ones that overflow."""
+    text = str(error)
+    return any(words in text for words in ("negative dimension", "overflow", "Invalid shape", "invalid size"))
 
 
 def check_placement(model: str, places: Mapping[str, Any]) -> None:

@@ -103,6 +103,10 @@ def _rendered(template: str, question: str) -> str:
     """Return a user's turn and the opening of the model's; empty if the template cannot be rendered."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
+    from actors.vlm.chat_format import bound_templates
+
+    bound_templates()
+
     tokens = {"bos_token": "", "eos_token": "", "unk_token": "", "pad_token": ""}
     for content in ([{"type": "text", "text": question}], question):
         messages = [[{"role": "user", "content": content}]]
@@ -258,7 +262,8 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
         raise ValueError(
             f"{model}: model_type {kind!r} is neither a vision-language model nor a text model; use one of these"
         )
-    architectures = config.get("architectures") or ()
+    listed = config.get("architectures") or []
+    architectures = [str(name) for name in (listed if isinstance(listed, list) else [listed])]
     if architectures and not any(name.endswith(GENERATIVE) for name in architectures):
         # It would load nevertheless, with random weights in the output layer.
         raise ValueError(f"{model}: {architectures[0]} does not generate text; use a model that does")

@@ -51,7 +51,10 @@ class AnswerSet:
             if index is None:
                 return Meaning(None, Status.REFUSED.value, "no_rating", f"{text!r} means no answer")
             return Meaning(index, Status.OK.value, None, None)
-        if (index := self._by_number(word)) is not None:
+        index = self._by_number(word)
+        if index is None and {"yes", "no"} <= self.words.keys():  # as programs write a column of booleans
+            index = self.words.get(_BOOLEANS.get(word, ""))
+        if index is not None:
             return Meaning(index, Status.OK.value, None, None)
         return Meaning(
             None, Status.OUT_OF_RANGE.value, "unknown_answer", f"{text!r} is not one of {', '.join(self.values)}"
@@ -102,6 +105,7 @@ class Questionnaire:
         return self.default
 
 
+_BOOLEANS = {"true": "yes", "false": "no"}
 _DECIMAL_COMMA = re.compile(r"^(-?\d+),(\d+)$")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from actors.untrusted import text_lines
 from jobs.errors import InputError
 from jobs.store.files import locations
 
@@ -30,7 +31,7 @@ def add_to_list(uri: str, reports: Mapping[str, int], *, least: int) -> tuple[in
             text = ""
         except UnicodeDecodeError as error:
             raise InputError(f"reports={uri}: not a list of exclusions (byte {error.start} is not UTF-8)") from error
-        listed = {line.partition(" #")[0].strip() for line in text.splitlines()}
+        listed = {line.partition(" #")[0].strip() for line in text_lines(text)}
         new = {picture: n for picture, n in reported.items() if picture not in listed}
         if new:
             text += "" if not text or text.endswith("\n") else "\n"

@@ -5,7 +5,8 @@ the configured one), its delimiter (comma, semicolon, tab, bar, or the one in Ex
 names. Then `rows` reads row by row and passes faulty rows to a callback; `records` raises at the first faulty row, as
 does `jobs.corpora.delimited_batches`, which reads large files with Arrow. All of them accept the same rows:
 
-- a row has as many fields as the header, without NUL characters or bytes outside the file's encoding;
+- a row is not the header again;
+- it has as many fields as the header, without NUL characters or bytes outside the file's encoding;
 - fields in quotes may contain delimiters and line breaks;
 - lines without text are skipped, even if they have delimiters, as spreadsheets write them.
 """
@@ -22,6 +23,7 @@ from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
+REPEATED_HEADER = "repeated_header", "the header again, as in files that were joined; remove the line"
 DELIMITERS = ",;\t|"
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 HEAD_BYTES = 1 << 18  # read to detect encoding and delimiter
@@ -134,7 +136,7 @@ def _advice(key: str, example: str) -> str:
 
 def _sniff(text: str, *, tabs_first: bool) -> str:
     """Return the delimiter with which most of the first rows have the header's width; in a tie, the widest."""
-    if tabs_first and "\t" in text.splitlines()[0]:
+    if tabs_first and "\t" in _LINE_END.split(text, 1)[0]:
         return "\t"
 
     def fit(delimiter: str) -> tuple[float, int]:
@@ -223,11 +225,17 @@ def rows(
                 if not joined or joined.isspace():
                     continue
                 fault = _fault(row, joined, dialect, lines=next_line - line, unclosed=lines.ended)
+                fault = fault or (REPEATED_HEADER if is_header(row, dialect) else None)
                 if fault is None:
                     yield line, row
                     continue
                 raw = "" if private else dialect.delimiter.join(row)[:RAW_KEPT]
                 reject(Reject(uri, line, *fault, raw.encode("utf-8", "replace").decode()))
+
+
+def is_header(row: Sequence[str | None], dialect: Dialect) -> bool:
+    """Return whether a row is the header of several columns again, as in files that were joined."""
+    return len(row) > 1 and tuple((cell or "").strip() for cell in row) == dialect.header
 
 
 class _CsvLines:

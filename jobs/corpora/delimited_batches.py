@@ -38,11 +38,13 @@ def text_batches(uri: str, dialect: Dialect, columns: Sequence[str] | None = Non
     try:
         with locations.named_errors(uri), locations.opened(uri) as stream, _reader(stream, dialect) as batches:
             for batch in batches:
+                if _repeats_header(batch, dialect):
+                    raise _HeaderError
                 reached += batch.num_rows
                 last_field = (batch.column(len(header) - 1)[-1].as_py() or "") if batch.num_rows else last_field
                 rows_of_text = _with_text(pa.Table.from_batches([batch]))
                 yield pa.table([rows_of_text.column(index) for index in indices], names=names)
-    except (pa.ArrowInvalid, UnicodeDecodeError, _NulError):
+    except (pa.ArrowInvalid, UnicodeDecodeError, _NulError, _HeaderError):
         rows = delimited.rows(uri, dialect, reject=delimited.refuse, skip=reached)
         while chunk := list(islice(rows, ROWS_AT_A_TIME)):
             fields = list(zip(*(row for _, row in chunk), strict=True))
@@ -98,6 +100,17 @@ def _utf8(dialect: Dialect) -> Callable[[pa.Buffer], pa.Buffer | bytes]:
 
 class _NulError(ValueError):
     """Text with a NUL character, which Arrow would accept."""
+
+
+class _HeaderError(ValueError):
+    """The header again, which Arrow reads as a row."""
+
+
+def _repeats_header(batch: pa.RecordBatch, dialect: Dialect) -> bool:
+    may = pc.equal(pc.utf8_trim_whitespace(batch.column(0)), dialect.header[0])
+    if len(dialect.header) < 2 or not pc.any(may).as_py():
+        return False
+    return any(delimited.is_header(list(row.values()), dialect) for row in batch.filter(may).to_pylist())
 
 
 def _with_text(rows: pa.Table) -> pa.Table:

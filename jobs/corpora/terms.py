@@ -1,6 +1,7 @@
 """Reader of search terms: a table `terms`, or a CSV, TSV, Parquet or plain text file with a column of phrases."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -11,7 +12,8 @@ import pyarrow.parquet as pq
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from actors.titles import Fold
+from actors.titles import LONGEST_TERM, Fold
+from actors.untrusted import text_lines
 from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.runtime.process.console import say
@@ -19,6 +21,7 @@ from jobs.store.files import locations
 from jobs.store.reading import open_table
 
 COLUMNS = ("term", "terms", "phrase", "page_title")  # usual names of a column of phrases
+_INNER = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 KINDS = (".csv", ".tsv", ".txt", ".parquet")
 
 
@@ -113,14 +116,24 @@ def _phrases(config: TermsConfig, path: str) -> Iterator[tuple[str | None, str]]
     files = [o for o in everything if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))] or everything
     stem = PurePosixPath(files[0].uri).name.split(".")[0]
     if len(files) == 1:
-        for phrase, source in zip(*_read_file(config, files[0].uri), strict=True):
+        for line, phrase, source in zip(*_read_file(config, files[0].uri), strict=True):
+            _check_length(path, phrase, f"line {line:,}")
             yield phrase, config.source or source or stem
     elif any("/_run/" in o.uri for o in files):
         for batch in open_table(path, "terms").batches(["term", "source"]):
             for phrase, source in zip(batch["term"].to_pylist(), batch["source"].to_pylist(), strict=True):
+                _check_length(path, phrase, "a term")
                 yield phrase, config.source or source
     else:
         raise InputError(f"terms.path={path}: {len(files)} files; name one file or a table of terms")
+
+
+def _check_length(path: str, phrase: str | None, place: str) -> None:
+    if phrase and len(phrase) > LONGEST_TERM:
+        raise InputError(
+            f"terms.path={path}: {place} has {len(phrase):,} characters; a term has at most {LONGEST_TERM:,}; "
+            "shorten or remove it"
+        )
 
 
 def fingerprint(terms: Mapping[str, tuple[str, ...]]) -> str:
@@ -143,28 +156,31 @@ def unpack(data: bytes) -> dict[str, tuple[str, ...]]:
     return {term: sources[number] for term, number in zip(packed["terms"], packed["sources_of"], strict=True)}
 
 
-def _read_file(config: TermsConfig, uri: str) -> tuple[list[str | None], list[str | None]]:
-    """Return the phrases in a file, and the source of each if there is a column `source`."""
+def _read_file(config: TermsConfig, uri: str) -> tuple[Sequence[int], list[str | None], list[str | None]]:
+    """Return the lines of the phrases in a file, the phrases, and the source of each if there is a column `source`."""
     name = uri.lower()
     if not name.endswith(KINDS):
         raise InputError(f"{uri}: must be a {', '.join(KINDS)} file or a table of terms")
     if name.endswith(".parquet"):
         return _read_parquet(config, uri)
     if name.endswith(".txt"):
-        lines: list[str | None] = list(_text(uri, config.encoding).splitlines())
-        return lines, [None] * len(lines)
+        # Separators that are no line ends, as in text from PDFs and web pages, divide words.
+        terms: list[str | None] = [_INNER.sub(" ", line) for line in text_lines(_text(uri, config.encoding))]
+        return range(1, len(terms) + 1), terms, [None] * len(terms)
     dialect = delimited.read_dialect(uri, encoding=config.encoding, encoding_key="terms.encoding")
     column = _phrase_column(uri, dialect.header, config.column)
+    places: list[int] = []
     phrases: list[str | None] = []
     sources: list[str | None] = []
     columns = [column, *(name for name in dialect.header if name == "source")]
-    for _, row in delimited.records(uri, dialect, columns):
+    for line, row in delimited.records(uri, dialect, columns):
+        places.append(line)
         phrases.append(row[column])
         sources.append(row.get("source", "").strip())
-    return phrases, sources
+    return places, phrases, sources
 
 
-def _read_parquet(config: TermsConfig, uri: str) -> tuple[list[str | None], list[str | None]]:
+def _read_parquet(config: TermsConfig, uri: str) -> tuple[Sequence[int], list[str | None], list[str | None]]:
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
         try:
@@ -175,7 +191,8 @@ def _read_parquet(config: TermsConfig, uri: str) -> tuple[list[str | None], list
     phrases = table[column].to_pylist()
     if not_texts := [phrase for phrase in phrases if not isinstance(phrase, str | None)]:
         raise InputError(f"{uri}: column {column} has {type(not_texts[0]).__name__}, not text")
-    return phrases, table["source"].to_pylist() if "source" in table.column_names else [None] * len(phrases)
+    sources = table["source"].to_pylist() if "source" in table.column_names else [None] * len(phrases)
+    return range(1, len(phrases) + 1), phrases, sources
 
 
 def _text(uri: str, encoding: str | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
-from actors.untrusted import lines, parse_json
+from actors.untrusted import parse_json, text_lines
 from jobs.retrieval.lemma_index import NamedNode, words_of
 
 COLUMNS = ("concept", "proxy", "labels", "gold", "gold_node", "title", "proposals", "picture")
@@ -56,7 +56,7 @@ def proxy_item(name: str, labels: Sequence[str]) -> tuple[dict[str, Any], list[d
 
 def proposals(text: str) -> Iterator[Proposal | None]:
     """Yield the concepts in a response, JSON objects one per line or in a list; None for any other line."""
-    kept = [line for line in lines(text) if line.strip() and not _FENCE.match(line)]
+    kept = [line for line in text_lines(text) if line.strip() and not _FENCE.match(line)]
     try:
         whole = parse_json("\n".join(kept))
     except ValueError:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from actors.items import QUESTIONS, TARGETS
 from actors.rubrics.rubric import Rubric
+from actors.untrusted import text_lines
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.files import locations, nearby
@@ -57,7 +58,7 @@ def read_targets(setting: Any) -> tuple[str, ...] | None:
 def _lines(name: str) -> list[str]:
     shipped = LISTS / f"{name}.txt"
     if "/" not in name and shipped.is_file() and not Path(name).is_file():
-        return shipped.read_text(encoding="utf-8").splitlines()
+        return text_lines(shipped.read_text(encoding="utf-8"))
     try:
         (file,) = locations.find(name)[:1]
     except InputError as error:
@@ -71,7 +72,7 @@ def _lines(name: str) -> list[str]:
     with locations.named_errors(name):
         data = locations.read_bytes(file.uri)
     try:
-        return data.decode("utf-8-sig").splitlines()
+        return text_lines(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"targets={name}: must be a text file in UTF-8 (byte {error.start})") from error
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from actors.untrusted import text_lines
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
@@ -47,7 +48,7 @@ def words_of(text: str) -> list[str]:
 
 def lines_of(text: str, most: int) -> list[list[str]]:
     """Return the words of the first `most` lines with words, without list markers."""
-    lines = (words_of(_LIST_MARK.sub("", line)) for line in text.splitlines())
+    lines = (words_of(_LIST_MARK.sub("", line)) for line in text_lines(text))
     return [words for words in lines if words][:most]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.titles import LONGEST_TERM
 from jobs.terms_from.choosing import INSIDE, Choice, Concepts, period_of
 from jobs.terms_from.class_tree import REDIRECT
 from jobs.terms_from.concept_list import ConceptList
@@ -83,6 +84,9 @@ class UnitTerms:
         for kind in self.settings.names:
             for name in by_kind[kind]:
                 if name and (term := term_text(name, self.settings.punctuation)):
+                    if len(term) > LONGEST_TERM:
+                        self.filtered["long_term"] += 1
+                        continue
                     kinds = terms.setdefault(term, [])
                     if kind not in kinds:
                         kinds.append(kind)

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from actors.untrusted import parse_first_json, parse_json
+from actors.titles import LONGEST_TERM
+from actors.untrusted import parse_first_json, parse_json, text_lines
 from jobs.terms_from.topics import TopicList, spellings
 
 KEYS = ("sub_region", "category", "topic", "page_title")
 VALID, REPEATED = "valid", "repeated"
 UNKNOWN = ("unknown_category", "unknown_topic", "topic_of_other_category", "unknown_sub_region")
-MALFORMED = ("not_json", "not_an_object", "missing_key", "wrong_type", "empty_title", "cut")
+MALFORMED = ("not_json", "not_an_object", "missing_key", "wrong_type", "empty_title", "long_title", "cut")
 FENCE = "```"
 BRACKETS = ("[", "]")  # lines around a list with one object per line
 
@@ -91,7 +92,7 @@ class TitleLines:
 
 def _lines(text: str) -> Iterator[str]:
     """Yield the lines of a text without mere separators, and an object that spans several lines as one line."""
-    lines = text.splitlines()
+    lines = text_lines(text)
     number = 0
     while number < len(lines):
         line, number = lines[number].strip(), number + 1
@@ -126,4 +127,6 @@ def _parsed(line: str) -> dict[str, str] | str:
     if not all(isinstance(value[key], str) for key in KEYS):
         return "wrong_type"
     entry = {key: " ".join(value[key].split()) for key in KEYS}
+    if len(entry["page_title"]) > LONGEST_TERM:
+        return "long_title"
     return entry if entry["page_title"] else "empty_title"

@@ -3,6 +3,8 @@
 import hashlib
 import io
 import itertools
+import struct
+import zlib
 
 import imagehash
 import numpy as np
@@ -228,3 +230,37 @@ def test_inspect():
     assert len(facts.phash) == 16
     with pytest.raises(PictureError):
         inspect(data[:-300])
+
+
+def test_negatives_of_16_bits_are_inverted():
+    """As those of 8 bits, which Pillow inverts itself."""
+
+    def check(bits, value, grey):
+        samples = struct.pack(f"<16{'H' if bits == 16 else 'B'}", *[value] * 16)
+        entries = {256: 4, 257: 4, 258: bits, 259: 1, 262: 0, 273: 122, 277: 1, 278: 4, 279: len(samples)}
+        tags = b"".join(struct.pack("<HHIHH", tag, 3, 1, entry, 0) for tag, entry in entries.items())
+        data = b"II*\0" + struct.pack("<IH", 8, len(entries)) + tags + bytes(4)
+        picture = np.asarray(decode_rgb(data.ljust(122, b"\0") + samples))
+        assert picture.shape == (4, 4, 3)
+        assert (picture == grey).all()
+
+    check_cases(check, [(16, 60_000, 22), (16, 0, 255), (16, 65_535, 0), (16, 257, 254), (8, 240, 15), (8, 0, 255)])
+
+
+def test_a_transparent_colour_of_16_bits_is_white():
+    def check(shown, transparent, expected):
+        def chunk(kind, data):
+            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+        rows = b"".join(b"\0" + struct.pack(">6H", *shown, *shown) for _ in range(2))
+        chunks = [(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 16, 2, 0, 0, 0)), (b"tRNS", struct.pack(">3H", *transparent))]
+        chunks += [(b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+        data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in chunks)
+        assert tuple(np.asarray(decode_rgb(data))[0, 0]) == expected
+
+    check_cases(check, [
+        ((60_000, 1_000, 30_000), (60_000, 1_000, 30_000), (255, 255, 255)),
+        ((60_000, 1_000, 30_000), (60_000, 1_000, 20_000), (234, 3, 117)),
+        ((0, 0, 200), (0, 0, 200), (255, 255, 255)),
+        ((60_000, 0, 0), (234, 0, 0), (234, 0, 0)),
+    ])  # fmt: skip

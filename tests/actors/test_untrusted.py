@@ -1,6 +1,6 @@
 import pytest
 
-from actors.untrusted import json_integer, lines, parse_first_json, parse_json, storable, whole_number
+from actors.untrusted import json_integer, parse_first_json, parse_json, storable, text_lines, whole_number
 from tests.cases import check_cases
 
 
@@ -38,14 +38,9 @@ def test_texts_that_utf8_cannot_encode_are_replaced_at_any_depth() -> None:
 
 
 def test_lines_end_at_line_ends_alone() -> None:
-    assert lines("a\u2028b\x0cc\x85d\u2029e\x1cf\r\ng\rh\n\ni\n") == [
-        "a\u2028b\x0cc\x85d\u2029e\x1cf",
-        "g",
-        "h",
-        "",
-        "i",
-        "",
-    ]
+    within = "a\u2028b\x0cc\x85d\u2029e\x1cf"
+    assert text_lines(f"{within}\r\ng\rh\n\ni\n") == [within, "g", "h", "", "i"]
+    assert (text_lines(""), text_lines("\n"), text_lines("a")) == ([], [""], ["a"])
 
 
 def test_json_of_any_kind_is_read_or_a_value_error() -> None:

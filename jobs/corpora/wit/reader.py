@@ -171,7 +171,8 @@ class _Scan:
                     progress=lambda _: self._report(source.tell()),
                 )
                 for fields, terms in hits:
-                    yield _hit(fields, columns, terms)
+                    if not self._is_header(fields, scan.header):
+                        yield _hit(fields, columns, terms)
                 return
             except UncertainError as doubt:
                 if doubt.broken or not {"language", "page_title"} <= columns.keys():
@@ -206,11 +207,17 @@ class _Scan:
                 counts.filtered["title"] += 1
             elif not all(map(_is_text, row)):
                 self._reject(reader.reject("invalid_utf8", "the row is not UTF-8"))
-            else:
+            elif not self._is_header(row, reader.header):
                 yield _hit(row, columns, terms)
             if until is not None and reader.offset >= until:
                 return
         self._report(reader.compressed_position())
+
+    def _is_header(self, fields: list[str], header: list[str]) -> bool:
+        """Return, and count, whether a row that contains a term is the header again, as in joined files."""
+        is_header = [field.strip() for field in fields] == header
+        self._counts.filtered.update({"repeated_header": 1} if is_header else {})
+        return is_header
 
     def _note_csv(self, offset: int, reason: str) -> None:
         # One entry per file, since the scan may be uncertain at a million positions.

@@ -20,6 +20,7 @@ from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, is_required, type_of
 
 # infinity and not a number as YAML files write them, as a whole value or element; Hydra's grammar has no dot there
+_REFERENCE = re.compile(r"\$\{([^${}:]+)(:?)[^{}]*\}")  # to a key, or to a resolver with its arguments
 _YAML_NUMBER = re.compile(r"(?<![^\s\[,:])([-+]?)\.(inf|nan)(?![^\s\],}])", re.IGNORECASE)
 
 
@@ -95,9 +96,31 @@ def apply(composed: DictConfig, override: str) -> None:
     parsed = _parse(override)
     key = parsed.key_or_group
     try:
-        OmegaConf.update(composed, key, parsed.value(), merge=True, force_add=parsed.is_force_add())
+        value = _as_text(composed, parsed.value())
+        OmegaConf.update(composed, key, value, merge=True, force_add=parsed.is_force_add())
     except (ConfigAttributeError, ConfigKeyError) as error:
         raise UnknownKeyError(key) from error
+
+
+def _as_text(composed: DictConfig, value: Any) -> Any:
+    """Return `value`, a text in which `${` does not begin a reference to a key or resolver as the text that it is."""
+    if not isinstance(value, str) or "${" not in value or _REFERENCE.fullmatch(value):
+        return value
+    references = _REFERENCE.findall(value)
+    if len(references) == value.count("${") and all(_exists(composed, *reference) for reference in references):
+        return value
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
+
+
+def _exists(composed: DictConfig, name: str, of_resolver: str) -> bool:
+    if of_resolver:
+        return OmegaConf.has_resolver(name)
+    node: Any = OmegaConf.to_container(composed)
+    for part in name.split("."):
+        if not isinstance(node, dict) or part not in node:
+            return False
+        node = node[part]
+    return True
 
 
 def _keys_below(key: str, kind: Any) -> str:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from actors.ids import ID, content_id
 from actors.status import Status
+from actors.untrusted import text_lines
 from jobs.errors import InputError
 from jobs.runtime.selection import picture_urls
 from jobs.runtime.selection.picture_urls import PictureName
@@ -138,7 +139,7 @@ def read_exclusions(uri: str | None) -> Exclusions:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"exclusions={uri}: byte {error.start} is not UTF-8; save the list as UTF-8") from error
-    lines = [line.partition(" #")[0].strip() for line in text.splitlines()]
+    lines = [line.partition(" #")[0].strip() for line in text_lines(text)]
     names = tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
     if not names:
         raise InputError(f"exclusions={uri}: no entries; give one image_id or URL per line")
@@ -161,7 +162,7 @@ def keep(run: "TableRun", listed: Exclusions) -> str | None:
 
 @lru_cache(maxsize=4)
 def _read_marks(uri: str) -> frozenset[str]:
-    return frozenset(locations.read_bytes(uri).decode().splitlines())
+    return frozenset(locations.read_bytes(uri).decode().split("\n"))
 
 
 def load(uri: str | None) -> ExclusionFilter:

@@ -75,7 +75,7 @@ def test_the_largest_sizes_that_are_allowed() -> None:
         # The text itself, and as many characters after each of its characters and before the first.
         *((template, 999, "1,000,000") for template in (
             "{{ ('x' * 999) | join(a) }}", "{{ ('x' * 999) | list | join(a) }}", "{{ ('x' * 999) | join(d=a) }}",
-            "{{ ('x' * 999) | replace('x', a) }}", "{{ ('x' * 999).replace('x', a) }}", "{{ ('x' * 999).join(a) }}",
+            "{{ ('x' * 999).join(a) }}",
         )),
         ("{% for b in a %}{% endfor %}", 100_000, "100,000"),
         ("{% for b in a %}{% for c in 'xyz' %}{% endfor %}{% endfor %}", 25_000, "100,000"),

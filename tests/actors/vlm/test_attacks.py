@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import jinja2
 import pytest
 
 from actors.rubrics.prompts import Prompt
 from actors.vlm.chat import Chat
+from actors.vlm.chat_format import bound_templates
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, Load, distance, logprobs, picture
+from tests.cases import check_cases
 
 WIDE, HIGH, SMALL = (
     picture(1, width=180, height=90),
@@ -107,3 +110,34 @@ def test_a_template_that_knows_no_system_role(load: Load, monkeypatch: pytest.Mo
         for engine in ("naive", "cascade")
     )
     assert distance(cascade, naive) < TOLERANCE
+
+
+def test_chat_templates_have_the_limits_of_rubrics() -> None:
+    """They are programs of strangers, which would otherwise run for hours or fill the memory."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    bound_templates()
+
+    def rendered(template: str, content: str = "x") -> str:
+        messages = [[{"role": "user", "content": content}]]
+        return str(render_jinja_template(messages, chat_template=template, add_generation_prompt=True)[0][0])
+
+    def check(template: str) -> None:
+        with pytest.raises(jinja2.TemplateError):
+            rendered(template)
+
+    check_cases(check, [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ 'x' * 8000000000 }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(40) }}",
+        "{% set x = 'z' * 9999 %}{% for a in range(90000) %}{{ x }}{% endfor %}",
+        "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{{ messages | tojson(indent=999999999) }}",
+        "{{ " + "(" * 50_000 + "1" + ")" * 50_000 + " }}",
+        "{% for a in [1] %}" * 30 + "{% endfor %}" * 30,
+        "{{ " + "9" * 5000 + " }}",
+    ])  # fmt: skip
+    long = "long " * 100_000
+    split = "{% set text = messages[0].content.split('</think>')[-1] %}{{ text.replace('a', '') | replace('b', '') }}"
+    assert rendered("{% macro m(t) %}{{ t | trim }}{% endmacro %}" + split + "{{ m('!') }}", long) == f"{long}!"

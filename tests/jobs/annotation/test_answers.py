@@ -98,3 +98,12 @@ def test_a_questions_name_comes_before_the_text_of_another() -> None:
     questionnaire = of_rubric(rubric)
     assert (questionnaire.asked, [*questionnaire.sets]) == (("last",), ["q", "mood", "last"])
     assert [questionnaire.answers(name).meaning("lots").answer_index for name in ("last", "q")] == [4, None]
+
+
+def test_booleans_are_yes_and_no_where_these_are_the_answers() -> None:
+    yes_no = of_list("r", ["no", "Yes"], ordinal=False).answers("q")
+    assert [yes_no.meaning(text).answer_index for text in ("true", "False", "TRUE", "yes")] == [1, 0, 1, 1]
+    others = of_list("r", ["true", "no", "yes"], ordinal=False).answers("q")
+    assert [others.meaning(text).answer_index for text in ("true", "false")] == [0, 1]
+    numbers = of_list("r", ["1", "2"], ordinal=True).answers("q")
+    assert numbers.meaning("true").status == "out_of_range"

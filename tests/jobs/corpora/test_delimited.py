@@ -325,3 +325,20 @@ def test_bytes_outside_an_encoding_that_is_set_cost_their_row(tmp_path: Path) ->
     assert [(reject.position, reject.reason, reject.message) for reject in rejects] == [
         (3, "bad_encoding", "column b: bytes that are not UTF-8")
     ]
+
+
+def test_the_header_again_is_not_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "joined.csv"
+    path.write_text("a,b\n1,2\n\na, b \n3,4\n", encoding="utf-8")
+    rejects: list[Reject] = []
+    dialect = delimited.read_dialect(str(path))
+    assert [row for _, row in delimited.rows(str(path), dialect, reject=rejects.append)] == [["1", "2"], ["3", "4"]]
+    assert [(reject.position, reject.reason) for reject in rejects] == [(4, "repeated_header")]
+    for read in (by_rows, by_batches):
+        with pytest.raises(InputError, match=r"joined\.csv: line 4: the header again"):
+            read(str(path), None)
+    path.write_text("a\n1\na\n")
+    assert [row for _, row in delimited.rows(str(path), delimited.read_dialect(str(path)), reject=print)] == [
+        ["1"],
+        ["a"],
+    ]

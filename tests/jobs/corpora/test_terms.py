@@ -210,3 +210,19 @@ def test_a_single_empty_table_is_refused_and_a_path_is_read_once(
     paths = [empty, f"{tmp_path}/a.txt", empty]
     assert read_terms(TermsConfig(path=paths)) == {"war": ("a",)}
     assert capsys.readouterr().out.count("has no terms") == 1
+
+
+def test_lines_of_a_list_end_at_line_ends_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("Boston\u2028Marathon\r\n\x0cFall\x85of Saigon\rplain\n\x1c\n", encoding="utf-8")
+    assert set(read_terms(TermsConfig(path=str(path)))) == {"boston marathon", "fall of saigon", "plain"}
+
+
+def test_terms_that_are_too_long_are_refused_with_their_line(tmp_path: Path) -> None:
+    for name, text in (("t.txt", "a\n{}\n"), ("t.csv", "term\n{}\n")):
+        path = tmp_path / name
+        path.write_text(text.format("x" * 1000))
+        assert "x" * 1000 in read_terms(TermsConfig(path=str(path)))
+        path.write_text(text.format("x" * 1001))
+        with pytest.raises(InputError, match=r"terms\.path=.*: line 2 has 1,001 characters; a term has at most 1,000"):
+            read_terms(TermsConfig(path=str(path)))

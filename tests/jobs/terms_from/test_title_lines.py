@@ -116,3 +116,12 @@ def test_overlap_by_both_definitions() -> None:
     assert (pair.of_union, pair.of_smaller) == (2 / 5, 2 / 3)
     (none,) = overlaps({"a": set(), "b": set()})
     assert (none.of_union, none.of_smaller) == (None, None)
+
+
+def test_long_titles_and_half_characters_are_counted_or_replaced() -> None:
+    text = "\n".join([line("x" * 1001), line("y" * 1000), line("Battle of \ud83d"), line("a\u2028b")])
+    titles, kinds = read(text)
+    assert [title.page_title for title in titles] == ["y" * 1000, "Battle of \ufffd", "a b"]
+    assert kinds == {"long_title": 1, "valid": 3}
+    unescaped = line("a\u2028b").replace("\\u2028", "\u2028")  # JSON allows it inside a string
+    assert [title.page_title for title in read(unescaped)[0]] == ["a b"]

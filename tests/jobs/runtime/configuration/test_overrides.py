@@ -196,3 +196,18 @@ def test_literals_and_keys() -> None:
         literal({"a": 1})
     assert quoted("a\\") == "'a\\\\'"
     assert [key_of(one) for one in ("a.b=1", "++a=1", "--a=1", "a")] == ["a.b", "a", "a", "a"]
+
+
+def test_a_dollar_and_brace_in_a_text_refer_only_to_what_exists() -> None:
+    composed = OmegaConf.create({"title": "", "out": "R", "part": {"key": None}})
+
+    def check(text: str, expected: str) -> None:
+        apply(composed, f"title={quoted(text)}")
+        assert composed.title == expected
+
+    check_cases(check, [
+        ("A … ${x}", "A … ${x}"), ("${x} b", "${x} b"), ("a ${", "a ${"), ("}${", "}${"),
+        ("a ${nope:1}", "a ${nope:1}"),
+        ("$5 {a} ${out}", "$5 {a} R"), ("${out}/${part.other}", "${out}/${part.other}"), ("${out}", "R"),
+        ("a \\${x}", "a \\${x}"), ("${out}${", "${out}${"),
+    ])  # fmt: skip
