@@ -80,9 +80,6 @@ def test_tric_ranks_a_picture_s_caption_and_its_twin_s_first(tmp_path: Path, fol
     studies.write_tric(folder / "dev-0", SCENES)
     inputs = {"encoders": "[demo-encoder]", "reranked": "demo-encoder", "judge": "demo-judge"}
     out = run("tric", tmp_path, {"split": folder / "dev-0", **inputs})
-    cli.execute("tric_statistics", [f"path={folder}", f"out={out}/statistics"])
-    computed = f"{out}/statistics,{out}/ranked/*/metrics,{out}/reranked/metrics"
-    cli.execute("report", [f"computed=[{computed}]", "paper=tric", f"out={out}/report"])
     rankings = tric.ranking_tables(SCENES, encoder="demo-encoder", rankings="reranked", judge=JUDGE)
     expected = {**tric.split_tables("dev-0", SCENES), **rankings}
     assert_tables(f"{out}/report", expected, within={"table_2": RANKED, "reranking": RANKED})

@@ -203,6 +203,9 @@ def _agreement(scenes: Sequence[Scene]) -> Cells:
             table[f"Krippendorff's alpha, {level}", f"{target} · "] = alpha
         table["Spearman, mean over pairs", f"{target} · "] = _correlation(ranks(ada), ranks(bela))
         table["Pearson, mean over pairs", f"{target} · "] = _correlation(ada, bela)
+    for measure in dict.fromkeys(row[0] for row in table):
+        values = [value for (name, _), value in table.items() if name == measure and value is not None]
+        table[measure, "Avg. · "] = mean(values) if values else None
     return table
 
 

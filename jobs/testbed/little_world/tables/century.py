@@ -54,7 +54,7 @@ def _pooled(value: str) -> str:
 
 
 def _titled(name: str) -> str:
-    text = in_words(name)
+    text = "sub-region" if name == "sub_region" else in_words(name)
     return text[:1].upper() + text[1:]
 
 

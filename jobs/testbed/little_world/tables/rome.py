@@ -1,7 +1,7 @@
 """Rome's tables about pictures by three invented models, which two people and a judge rate, compare and question."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import exp, nan
 from statistics import mean, stdev
 
@@ -105,17 +105,21 @@ def _deviations(drawn: Sequence[DrawnPicture], judge: str, grades: Grades) -> Ce
 
 def _by_scenario(drawn: Sequence[DrawnPicture], judge: str) -> Cells:
     table: Cells = {}
-    for label in (PEOPLE, judge):
+    scores_of: dict[str, Callable[[DrawnPicture], list[float]]] = {
+        f"{PEOPLE}, single ratings": lambda picture: [float(value) for value in _ratings(picture)],
+        PEOPLE: lambda picture: [mean(_ratings(picture))],
+        judge: lambda picture: [float(studies.rating_of(picture))],
+    }
+    for label, scores in scores_of.items():
         parts = [
-            [mean(_ratings(picture)) if label == PEOPLE else float(studies.rating_of(picture)) for picture in drawn
-             if picture.asked.side == side]
+            [score for picture in drawn if picture.asked.side == side for score in scores(picture)]
             for side in SCENARIOS
         ]  # fmt: skip
         for side, values in zip(SCENARIOS, parts, strict=True):
             column = f"{label} · {side}"
             table |= {("Samples", column): float(len(values)), ("Average score", column): mean(values),
                       ("SD", column): stdev(values)}  # fmt: skip
-        table["p-value", f"{label} · {SCENARIOS[0]}"] = welch(*parts)
+        table["p-value", f"{label} · {SCENARIOS[0]} and {SCENARIOS[1]}"] = welch(*parts)
     return table
 
 
