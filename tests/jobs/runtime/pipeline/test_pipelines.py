@@ -248,3 +248,19 @@ def test_the_table_that_a_step_writes_is_not_one_that_it_reads() -> None:
     """The path of the second table begins with that of the first."""
     steps = [Step("mine", {"out": "R/records"}), Step("items", {"corpus": "c", "out": "R/records2"})]
     assert pipelines.first_steps(steps, {"mine", "items"}) == steps
+
+
+def test_a_list_of_models_in_a_profile_replaces_the_model_of_a_step(tmp_path: Path) -> None:
+    file = """
+        name: own
+        steps:
+          - job: generate_images
+            for_each: {image_model: [sd3-medium, sdxl-base]}
+            set: {image_model: "${each.image_model}", image_model.dtype: float32, out: "${out}/${each.image_model}"}
+    """
+    debug, full = (loaded(tmp_path, f"profile={name}", file=file).pipeline.steps for name in ("debug", "full"))
+    assert [step.set["image_model"] for step in full] == ["sd3-medium", "sdxl-base"]
+    assert [step.set["image_models"] for step in debug] == [
+        [f"local:sd3-tiny@{n}"] for n in ("sd3-medium", "sdxl-base")
+    ]
+    assert not any(key.startswith("image_model.") or key == "image_model" for step in debug for key in step.set)
