@@ -54,11 +54,12 @@ def cell_text(value: Any) -> str | None:
         return str(value).lower()
     if isinstance(value, str):
         return value.strip() or None
+    number: Any = value
     if isinstance(value, SupportsFloat) and not isinstance(value, int):
-        if value != value:  # noqa: PLR0124 (NaN, also of decimals)
+        if number != number:  # noqa: PLR0124 (NaN, also of decimals)
             return None
-        if abs(value) < LARGEST_WHOLE and value == int(value):  # type: ignore[operator, call-overload]
-            return str(int(value))  # type: ignore[call-overload]
+        if abs(number) < LARGEST_WHOLE and number == int(number):
+            return str(int(number))
     return str(value)
 
 

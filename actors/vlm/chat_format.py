@@ -59,9 +59,9 @@ class ChatFormat:
         bound_templates()
         self._sizer, self._config = PictureSizer(processor, bounds), config
         self._keeps_pictures = keeps_pictures
-        self.processor, self.tokenizer = processor, getattr(processor, "tokenizer", None)
-        if self.tokenizer is None:
+        if not hasattr(processor, "tokenizer"):
             raise ValueError(f"the model's processor, {type(processor).__name__}, has no tokenizer")
+        self.processor, self.tokenizer = processor, processor.tokenizer
         self.sees_pictures = bool(getattr(processor, "sees_pictures", True))
         processor_template = getattr(processor, "chat_template", None)
         template = processor_template or self.tokenizer.chat_template
@@ -200,7 +200,7 @@ def bound_templates() -> None:
     from transformers.utils import chat_template_utils
 
     if chat_template_utils.ImmutableSandboxedEnvironment is not BoundedSandbox:
-        chat_template_utils.ImmutableSandboxedEnvironment = BoundedSandbox  # type: ignore[misc]
+        chat_template_utils.ImmutableSandboxedEnvironment = BoundedSandbox
         chat_template_utils._compile_jinja_template.cache_clear()
 
 

@@ -76,9 +76,10 @@ class Shards:
         position = 0
         with read_ahead.opened(uri) as stream:
             try:
+                unpacked: Any = _Unpacked(stream)
                 # ignore_zeros: archives that were joined are read as one, see `_Member`.
                 with tarfile.open(
-                    fileobj=_Unpacked(stream), mode="r|", tarinfo=_Member, bufsize=READ_BYTES, ignore_zeros=True
+                    fileobj=unpacked, mode="r|", tarinfo=_Member, bufsize=READ_BYTES, ignore_zeros=True
                 ) as tar:
                     for member in tar:
                         position = member.offset

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from actors.untrusted import json_integer, parse_first_json, parse_json, storable, text_lines, whole_number
@@ -44,7 +46,7 @@ def test_lines_end_at_line_ends_alone() -> None:
 
 
 def test_json_of_any_kind_is_read_or_a_value_error() -> None:
-    read = {
+    read: dict[Any, Any] = {
         b'\xef\xbb\xbf {"a": 1}\n': {"a": 1},
         '"\\ud83d\\ude00 \\ud83d"': "\U0001f600 \ufffd",
         '["\\\\ud83d"]': ["\\ud83d"],

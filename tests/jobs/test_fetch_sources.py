@@ -311,7 +311,7 @@ def test_what_follows_the_end_of_a_tar_is_read_or_rejected(tmp_path: Path) -> No
         tar(tmp_path / f"{name}.part", {f"{name}{number}.jpg": jpeg() for number in range(2)})
     first, second = ((tmp_path / f"{name}.part").read_bytes() for name in ("a", "b"))
     end = len(first.rstrip(b"\0")) + 512
-    packers = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+    packers: dict[str, Any] = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
     files = {
         "joined.tar": (first + second, 4, 0),
         "thrice.tar": (first + second + first, 6, 0),

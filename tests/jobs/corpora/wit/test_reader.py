@@ -327,3 +327,13 @@ def test_a_scan_names_its_method_and_reports_rows_that_the_csv_module_reads(
     assert len(list(scan_file(str(path), progress=progress, **keys))) == 4
     assert sum(rows for _, rows in reported) == counts.rows_in == 5, "the truncated end is a reject"
     assert sum(size for size, _ in reported) == path.stat().st_size
+
+
+def test_the_header_of_a_joined_file_is_counted_and_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "joined.tsv.gz"
+    files = (gzip.compress((HEADER + row(title)).encode()) for title in ("First battle", "Second battle"))
+    path.write_bytes(b"".join(files))
+    for csv_alone in (False, True):
+        read = Scanned(path, csv_alone=csv_alone)
+        assert read.titles == ["First battle", "Second battle"]
+        assert (read.counts.rows_in, read.counts.filtered) == (3, {"repeated_header": 1})
