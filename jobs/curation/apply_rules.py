@@ -97,8 +97,8 @@ def select(settings: CurationRules, tables: CurationTables, exclusion_filter: Ex
     if facts:
         counts = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in facts.counts.items())
         selection.notes.append(f"pictures by the table of images: {counts}")
+    decision.apply(rules.EXCLUDED)  # without a list too: it may grow while some units stay as they are
     if exclusion_filter:
-        decision.apply(rules.EXCLUDED)
         is_excluded = np.zeros(len(rows.pictures), bool)
         is_excluded[rows.image[rows.excluded]] = True
         remaining = decision.remaining()

@@ -15,7 +15,7 @@ import numpy as np
 from actors.quantities import quantity
 from jobs.curation.apply_rules import Selection
 from jobs.curation.rows import Rows
-from jobs.curation.rules import ALONE, NUMBER, RULES, Decision
+from jobs.curation.rules import ALONE, EXCLUDED, NUMBER, RULES, Decision
 from jobs.store.counts import Counts
 
 MATCHED = "matched"
@@ -129,10 +129,12 @@ def _steps_in(tally: Mapping[str, int]) -> list[CurationStep]:
         counts[step].setdefault(method, {})[split] = n
     applied = {step: methods for step, methods in counts.items() if methods}
     last = [name for name in applied if name in ALONE][-1:]
-    return [
-        CurationStep(name, sum(methods.pop(_ANY, {}).values()), methods, ends_own_rules=name in last)
-        for name, methods in applied.items()
-    ]
+    result: list[CurationStep] = []
+    for name, methods in applied.items():
+        step = CurationStep(name, sum(methods.pop(_ANY, {}).values()), methods, ends_own_rules=name in last)
+        if name != EXCLUDED or step.n != result[-1].n:  # every selection has this rule, most of them without a list
+            result.append(step)
+    return result
 
 
 def lines(tallies: Tallies) -> Iterator[str]:

@@ -13,6 +13,7 @@ from actors.ids import content_id
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
 from jobs.curation import pieces
+from jobs.curation.rules import ALONE
 from jobs.curation.statistics import CurationStep, steps_of
 from jobs.errors import InputError
 from jobs.inventory.found import find_tables
@@ -393,6 +394,21 @@ def test_a_run_that_is_interrupted_leaves_no_old_counts(tmp_path: Path, monkeypa
     assert [(table.rows, table.state) for table in (before, stopped, after)] == [
         (6, "complete"), (5, "1 of 2 units"), (4, "complete")
     ]  # fmt: skip
+
+
+def test_a_list_of_exclusions_may_come_after_some_units(tmp_path: Path) -> None:
+    """A unit without excluded pictures stays as it is, and counts in the step of the list nevertheless."""
+    write_records(str(tmp_path / "m"), [[record(f"{unit}{n}") for n in range(3)] for unit in "ab"])
+    curate(tmp_path)
+    (tmp_path / "gone.txt").write_text("https://i/a1.jpg\n")
+    exclusions = f"exclusions={tmp_path}/gone.txt"
+    cli.execute("purge", [f"input={tmp_path}", exclusions])
+    curate(tmp_path, exclusions)
+    steps = steps_of(open_table(str(tmp_path / "r")).counts().tallies)
+    assert [step.name for step in steps] == [
+        "matched", *(rule for rule in ALONE if rule != "picture_exists"), "one_row_an_image"
+    ]  # fmt: skip
+    assert {step.n for step in steps} == {5}
 
 
 def test_precedence_decides_the_credit(tmp_path: Path) -> None:

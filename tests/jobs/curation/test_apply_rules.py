@@ -27,8 +27,9 @@ def selection(rows: list[dict[str, Any]], excluded: str = "", **keys: Any) -> Se
 
 def test_only_rules_that_were_applied_are_named() -> None:
     rules = {form: selection([record("a")], thumbnails=form).decision.applied for form in ("any", "wikimedia")}
-    assert rules["any"] == ("is_main_image", "one_image_a_page", "https", "one_row_an_image")
-    assert rules["wikimedia"] == ("is_main_image", "one_image_a_page", "https", "thumbnail_form", "one_row_an_image")
+    combined = ("one_row_an_image", "excluded")
+    assert rules["any"] == ("is_main_image", "one_image_a_page", "https", *combined)
+    assert rules["wikimedia"] == ("is_main_image", "one_image_a_page", "https", "thumbnail_form", *combined)
 
 
 def test_rules_of_the_whole_set_are_applied_if_they_are_set(tmp_path: Path) -> None:
@@ -44,10 +45,10 @@ def test_rules_of_the_whole_set_are_applied_if_they_are_set(tmp_path: Path) -> N
     usual: set[str] = set()
     usual |= {*added()}
     assert usual == {"is_main_image", "one_image_a_page", "picture_exists", "https", "thumbnail_form",
-                     "one_row_an_image"}  # fmt: skip
+                     "one_row_an_image", "excluded"}  # fmt: skip
     assert added(near_duplicates="report") == []
     assert added(near_duplicates="drop") == ["near_duplicate"]
-    assert added("other") == ["excluded"]
+    assert added("other") == []
     assert added(draw=CompleteDrawConfig(n=1)) == ["draw"]
 
 
