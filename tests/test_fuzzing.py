@@ -58,10 +58,30 @@ WORDS = (
     *r"""0 -1 1e999 nan null true [ ] { } {{ ${ % %00 %82 %zz %25 ../ // : @ # ? = , ; " ' \ é 猫 🐈""".split(),
     *("[::1]", "127.0.0.1", "thumb", "px-", "File:", "picture", "item_id"),
     *("", " ", "\n", "\r\n", "\t", "\0", "\x1b[2J", "\ufeff", "\u202e", "\ud7ff", "\ud83d", "e\u0301"),
+    *("\u2028", "\x85", "\udce9", "ß", "თ", "caf\xe9", "true", "selected", "ranker", "taxonomy", "a\r\nb"),
     *("9" * 30, "9" * 5000, "a" * 300, "[" * 5000),
 )
 VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1, 2**63, 10**30, 0.5, float("nan"), float("inf"), [], {}, [[]], [None], {"": None}),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        2**63,
+        10**30,
+        0.5,
+        1e16,
+        2.0,
+        float("nan"),
+        float("inf"),
+        [],
+        {},
+        [[]],
+        [None],
+        {"": None},
+    ),
     *WORDS,
 )
 URLS = (
