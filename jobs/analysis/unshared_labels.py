@@ -142,7 +142,7 @@ class RatedTargets:
         rated_targets = targets if items.targets else set[str]()
         for labels, others, words in (
             (gold, targets | self.values, "in the items' gold that nobody rated and no answer has"),
-            (rated_targets, items.targets, "rated that is not among the items' own targets"),
+            (rated_targets, items.targets, "rated, but not among the items' own targets"),
         ):
             if unknown := labels - others:
                 names = listed(Side("", unknown), spelt_by=others)

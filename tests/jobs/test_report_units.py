@@ -114,4 +114,6 @@ def test_every_interval_of_responses_counts_pictures(reports: dict[str, Any]) ->
 
 def test_the_page_shows_units(reports: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     page = Path(tmp_path_factory.getbasetemp()).rglob("units0/targets-report/index.html")
-    assert f"n 72, {PICTURES} units" in next(page).read_text(encoding="utf-8")
+    text = next(page).read_text(encoding="utf-8")
+    assert f"n 72, {PICTURES} units" in text
+    assert "Small numbers are 95% intervals over units: pictures, or what" in text  # of the distributions of answers

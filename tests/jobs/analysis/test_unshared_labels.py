@@ -93,7 +93,7 @@ def test_gold_that_nobody_rated_is_listed() -> None:
 def test_targets_that_no_item_has_are_listed_if_every_item_has_its_own() -> None:
     rated = question({"p": {"M\u00e9xico", "Mali"}})
     (sentence,) = sentences(rated, items=Items(targets=frozenset(["Mexico", "Mali", "Peru"])))
-    assert sentence.startswith("items: 1 label rated that is not among the items' own targets: M\u00e9xico.")
+    assert sentence.startswith("items: 1 label rated, but not among the items' own targets: M\u00e9xico.")
     assert sentences(rated, items=Items()) == []
 
 
