@@ -295,7 +295,7 @@ def without_gold(judged: int, rated: int) -> Metric:
     """
     if not rated:
         return undefined("without_gold", _WITHOUT_GOLD, "no item was rated", status="missing_input")
-    interval = no_interval("a share of these items, not of a sample: no interval")
+    interval = no_interval("a share of these items, not of a sample")
     return estimated("without_gold", _WITHOUT_GOLD, 1 - judged / rated, rated, coverage=1.0, interval=interval)
 
 

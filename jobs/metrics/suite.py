@@ -136,9 +136,15 @@ def _counts(question: RatedQuestion) -> Iterator[Metric]:
 
 
 def _without_value(question: RatedQuestion) -> Iterator[Metric]:
-    """Yield the share of items without a value of each attribute that some items lack."""
-    picture = question.context.picture
+    """Yield the share of items without a value of each attribute that some items lack.
+
+    If only other questions are about responses, an attribute that no item has is one of responses, such as `model`.
+    """
+    picture, lengths = question.context.picture, question.context.lengths
+    responses_elsewhere = lengths is not None and bool(np.isnan(lengths).all())
     for attribute, parts in question.context.subgroups.items():
+        if responses_elsewhere and not parts:
+            continue
         inside = np.any(list(parts.values()), axis=0) if parts else np.zeros(len(picture), bool)
         with_value, rated = len(np.unique(picture[inside])), len(np.unique(picture))
         if with_value < rated:

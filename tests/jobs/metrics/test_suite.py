@@ -265,6 +265,12 @@ def test_items_without_a_value_of_an_attribute_are_counted():
     assert [(f.value, f.n) for f in by_picture if f.name == "without_value"] == []  # 6 and 7 share 5's or 8's picture
 
 
+def test_pictures_lack_no_attribute_of_the_responses_in_the_same_report():
+    for lengths, missing in ((np.full(ITEMS, np.nan), set()), (np.arange(ITEMS), {"model"}), (None, {"model"})):
+        metrics = of_raters({"m": np.ones(ITEMS)}, {}, subgroups={"model": {}}, lengths=lengths)
+        assert {f.dims["attribute"] for f in metrics if f.name == "without_value"} == missing
+
+
 def test_against_gold_scores_off_the_scale_do_not_count_and_coverage_is_of_judged_items():
     half, everything = np.where(HALF, 5, np.nan), np.full(ITEMS, 5.0)
     metrics = of_raters(
@@ -286,6 +292,7 @@ def test_categories_of_items_without_a_right_answer_do_not_count():
     assert (accuracy.value, accuracy.n, accuracy.coverage) == (2 / 6, 6, 1.0)
     (left_out,) = (f for f in metrics if f.name == "without_gold")
     assert (left_out.value, left_out.n) == (0.5, 12)
+    assert left_out.reason == "no interval: a share of these items, not of a sample"
     none_right = of_raters({"m": answers}, {}, scored=False, right_values=[of_item or frozenset() for of_item in right])
     (accuracy,) = (f for f in none_right if f.name == "accuracy")
     assert (accuracy.value, accuracy.n) == (2 / 12, 12)
