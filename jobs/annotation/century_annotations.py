@@ -33,7 +33,8 @@ QUESTIONS = {
 }
 OPTIONAL = {"condition": "rating.condition", "order": "rating.order", "sample": "rating.sample"}
 STATUS = "rating.status"
-ENDINGS = "rating.endings"  # column=status of answers that ended in another way than the row, separated by semicolons
+# column=status of each answer that is not ok, separated by semicolons; other empty cells of the row were not asked
+ENDINGS = "rating.endings"
 GOLD = "gold"
 PERSON = "human"  # in rating.method or rating.src, marks a person's row; all others are a model's
 OF_MODEL = "json"  # method of models' rows whose method is not one of this project
@@ -65,30 +66,34 @@ def read(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
         columns = {name: pa.array(texts[name], pa.string()) for name in mapping.read}
         rows = batches.convert(columns, pa.array([line for line, _ in held], pa.int64()))
         if STATUS in dialect.header:
-            endings = texts.get(ENDINGS, [""] * len(held))
+            endings = texts.get(ENDINGS, [None] * len(held))
             ended = {line: parts for (line, _), *parts in zip(held, texts[STATUS], endings, strict=True)}
             rows = _with_statuses(rows, questions, ended)
         yield rows if STATUS in dialect.header else rows.replace_schema_metadata(UNKNOWN_REPORTS)
 
 
-def _with_statuses(rows: pa.Table, questions: Mapping[str, str], ended: Mapping[int, Sequence[str]]) -> pa.Table:
-    """Return the answers with their statuses: a cell's own, else that of its row.
+def _with_statuses(
+    rows: pa.Table, questions: Mapping[str, str], ended: Mapping[int, tuple[str, str | None]]
+) -> pa.Table:
+    """Return the answers that were asked for with their statuses: a cell's own, else that of its row.
 
     A person's report or skip is of the whole row; any other status is that of its empty cells.
 
     Args:
         questions: column of each question.
-        ended: line -> the row's status, and the statuses of single answers.
+        ended: line -> the row's status, and the statuses of single answers; None: the file has none.
     """
-    statuses = []
+    statuses, asked = [], []
     for row in rows.select(["question", "answer", "position"]).to_pylist():
         of_row, of_answers = ended[row["position"]]
-        parts = (part.strip().partition("=") for part in of_answers.split(";"))
-        of_answer = {column: word for column, _, word in parts}.get(questions[row["question"]])
-        word = of_answer or of_row.strip()
+        parts = (part.strip().partition("=") for part in (of_answers or "").split(";"))
+        of_answer = {column.strip(): word.strip() for column, _, word in parts if word.strip()}
+        word = of_answer.get(questions[row["question"]]) if of_answer else of_row.strip()
         applies = row["answer"] is None or of_answer or word in (Status.REPORTED, Status.SKIPPED)
         statuses.append(word if applies and word in STATUSES and word != Status.OK else None)
-    return rows.set_column(rows.column_names.index("status"), "status", pa.array(statuses, pa.string()))
+        asked.append(row["answer"] is not None or statuses[-1] is not None or of_answers is None)
+    with_status = rows.set_column(rows.column_names.index("status"), "status", pa.array(statuses, pa.string()))
+    return with_status.filter(pa.array(asked, pa.bool_()))
 
 
 def _questions(uri: str, header: Sequence[str], reading: Reading) -> dict[str, str]:

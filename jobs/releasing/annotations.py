@@ -22,8 +22,10 @@ FURTHER = {  # written only if a row has a value
     "rating.order": Column("layout of the prompt, or order of presentation"),
     "rating.sample": Column("number of the sample, from 0", "integer"),
     "rating.comment": Column("comments of the person, one a line"),
-    ENDINGS: Column("column=status of each answer that ended in another way than rating.status, separated by ;"),
 }
+ENDED_EACH = Column(
+    "column=status of each answer that is not ok, separated by ;, an empty cell without one was not asked"
+)
 ENDED = Column("ok; reported or skipped by the person; refused, unparsed and so on if no question was answered")
 _KEY = ("item_id", "target", "rubric", "rater", "method", "condition", "order", "sample")
 _READ = (*_KEY, "question", "value", "status", "comment")
@@ -97,8 +99,8 @@ def read_annotations(
     for line in grouped.values():
         statuses = line[STATUS]
         line[STATUS] = _status(list(statuses.values()))
-        others = {name: word for name, word in statuses.items() if word != line[STATUS]}
-        line[ENDINGS] = ";".join(f"{name}={word}" for name, word in sorted(others.items())) or None
+        not_ok = sorted((name, word) for name, word in statuses.items() if word != Status.OK)
+        line[ENDINGS] = ";".join(f"{name}={word}" for name, word in not_ok) or None
     if len({line["rating.rubric"] for line in grouped.values()}) < 2:
         for line in grouped.values():
             line["rating.rubric"] = None
@@ -107,7 +109,8 @@ def read_annotations(
             line["rating.sample"] = None
     used = {name for line in grouped.values() for name, value in line.items() if value is not None}
     further = {name: column for name, column in FURTHER.items() if name in used}
-    result.columns = {**subject, **LABELLER, **further, **_ordered(questions), STATUS: ENDED}
+    answers = {**_ordered(questions), STATUS: ENDED, ENDINGS: ENDED_EACH}
+    result.columns = {**subject, **LABELLER, **further, **answers}
     result.rows = sorted(grouped.values(), key=lambda line: [str(line.get(name) or "") for name in result.columns])
     return result
 
