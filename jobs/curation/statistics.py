@@ -123,11 +123,11 @@ def steps_of(tallies: Tallies) -> list[CurationStep]:
 
 def _steps_in(tally: Mapping[str, int]) -> list[CurationStep]:
     """Return the steps of a selection, in order."""
-    counts: dict[str, dict[str, dict[str, int]]] = {step: {} for step in (MATCHED, *RULES)}
+    counts: dict[str, dict[str, dict[str, int]]] = {name: {} for name in (MATCHED, *RULES)}
     for key, n in sorted(tally.items()):
-        method, split, step = key.rsplit("/", 2)
-        counts[step].setdefault(method, {})[split] = n
-    applied = {step: methods for step, methods in counts.items() if methods}
+        method, split, name = key.rsplit("/", 2)
+        counts[name].setdefault(method, {})[split] = n
+    applied = {name: methods for name, methods in counts.items() if methods}
     last = [name for name in applied if name in ALONE][-1:]
     result: list[CurationStep] = []
     for name, methods in applied.items():

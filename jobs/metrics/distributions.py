@@ -4,29 +4,25 @@
 raters, questions and answers, not with the number of rows. Arrow does the counting.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
-from jobs.metrics.intervals import Interval, ShareSums, Units, estimate, no_interval
+from jobs.metrics.answer_spread import MARKS, UNKNOWN, AnswersOfUnits, AnswerSpread
+from jobs.metrics.intervals import Interval
 from jobs.metrics.metric import Metric, estimated, undefined
 
-Floats = NDArray[np.floating[Any]]
-Ints = NDArray[np.integer[Any]]
 BY = ("rater", "rubric", "question")
 EXTRA = ("condition", "method", "order", "target")
 # A question with more different answers is not closed (free text, a slider). Its answers are no longer counted one by
 # one, which bounds the memory. The largest closed set of the papers has 22 answers (UN sub-regions).
 MAX_ANSWERS = 512
-STUDENT = "Student's t 95% over {units}"
 # Arrow cannot group by lists: answers are joined by the ASCII unit separator, which no answer may contain.
 _SEPARATOR = "\x1f"
 
@@ -41,10 +37,6 @@ _DEFINITIONS = {
     "empty_context_share": "Ok ratings of items without the text of their condition (column empty_context) / ok "
     "ratings; n counts ratings.",
 }
-MARKS = ("truncated", "empty_context")  # columns that are null unless the context is not as it should be
-
-
-_UNKNOWN = no_interval("the units of the ratings are unknown")
 
 
 @dataclass(frozen=True)
@@ -54,40 +46,8 @@ class Share:
     answer: str
     count: int
     share: float | None
-    interval: Interval = _UNKNOWN
+    interval: Interval = UNKNOWN
     listed: bool = True  # False: chosen although the rubric does not allow it
-
-
-@dataclass(frozen=True)
-class AnswersOfUnits:
-    """Ratings of one question, all of them of each unit that occurs.
-
-    Attributes:
-        unit: uint64[n]; rater: int[n], index into `raters`; value: int[n], index into `answers`, -1 for none.
-        score, outside: float[n], NaN for none; ok, by_people: bool[n].
-        marks: column of `MARKS` -> bool[n].
-        unit_name: what the units are, in the plural.
-    """
-
-    unit: NDArray[np.uint64]
-    rater: Ints
-    value: Ints
-    score: Floats
-    outside: Floats
-    marks: Mapping[str, NDArray[np.bool_]]
-    ok: NDArray[np.bool_]
-    by_people: NDArray[np.bool_]
-    raters: Sequence[str]
-    answers: Sequence[str]
-    unit_name: str
-
-    def pooled(self, name: str) -> "AnswersOfUnits":
-        """Return people's ratings as those of one rater."""
-        rows = self.by_people
-        columns = ("unit", "value", "score", "outside", "ok", "by_people")
-        kept = {column: getattr(self, column)[rows] for column in columns}
-        marks = {column: marked[rows] for column, marked in self.marks.items()}
-        return replace(self, rater=np.zeros(int(rows.sum()), np.int64), raters=(name,), marks=marks, **kept)
 
 
 @dataclass(frozen=True)
@@ -123,7 +83,7 @@ class Distribution:
     reason: str | None = None
     truncated: int = 0
     empty_context: int = 0
-    coverage_interval: Interval = _UNKNOWN
+    coverage_interval: Interval = UNKNOWN
     mark_intervals: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
@@ -179,7 +139,7 @@ class Distributions:
         self._marked: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in MARKS}
         self._score: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
         self._outside: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
-        self._spreads: dict[tuple[str, ...], _Spread] = {}
+        self._spreads: dict[tuple[str, ...], AnswerSpread] = {}
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -233,7 +193,7 @@ class Distributions:
         for code in np.unique(part.rater).tolist():
             of_rater = part.rater == code
             full = self._key((part.raters[code], *key))
-            spread = self._spreads.setdefault(full, _Spread(part.unit_name))
+            spread = self._spreads.setdefault(full, AnswerSpread(part.unit_name))
             spread.add(part, of_rater, score=self._score[full].mean, outside=self._outside[full].mean)
 
     def without(self, column: str) -> "Distributions":
@@ -275,7 +235,7 @@ class Distributions:
         asked, ok = sum(statuses.values()), statuses.get(Status.OK, 0)
         answers, reason = self._shares(key, ok)
         empty = None if ok else _none_ok(asked)
-        spread = self._spreads.get(key, _Spread())
+        spread = self._spreads.get(key, AnswerSpread())
         return Distribution(
             rater=key[0],
             rubric=key[1],
@@ -313,9 +273,9 @@ class Distributions:
             return (), f"more than {MAX_ANSWERS} different answers: not a closed question"
         listed = [(answer, counts[answer], True) for answer in allowed]
         unlisted = [(answer, counts[answer], False) for answer in sorted(set(counts) - set(allowed))]
-        shares, spread = [], self._spreads.get(key, _Spread())
+        shares, spread = [], self._spreads.get(key, AnswerSpread())
         for answer, count, is_listed in listed + unlisted:
-            interval = spread.share_of(spread.answers.get(answer) or spread.nobody) if ok else _UNKNOWN
+            interval = spread.share_of(spread.answers.get(answer) or spread.nobody) if ok else UNKNOWN
             shares.append(Share(answer, count, count / ok if ok else None, interval, is_listed))
         return tuple(shares), None if ok else _none_ok(sum(self._statuses[key].values()))
 
@@ -382,76 +342,6 @@ class _Sums:
         return estimated(name, definition, self.mean, self.n, coverage=self.n / asked, interval=interval)
 
 
-@dataclass
-class _MeanSpread:
-    """The variance of a mean between units: the sum over units of (sum of the unit's deviations from the mean)²."""
-
-    units: int = 0
-    n: int = 0
-    squares: float = 0.0
-    mean: float = 0.0
-
-    def add(self, unit: Ints, deviation: Floats, mean: float) -> None:
-        """Add the deviations of some rows from `mean`, of units that were not added before."""
-        units = Units(unit)
-        sums = units.sums(deviation[:, None])[:, 0]
-        self.units, self.n, self.mean = self.units + units.count, self.n + len(unit), mean
-        self.squares += float(sums @ sums)
-
-    def interval(self, unit_name: str) -> Interval:
-        """Return Student's t interval of the mean."""
-        if not self.n:
-            return _UNKNOWN
-        error = math.sqrt(self.squares * self.units / max(self.units - 1, 1)) / self.n
-        method = STUDENT.format(units=unit_name)
-        return estimate(self.mean, error, units=self.units, unit_name=unit_name, method=method)
-
-
-@dataclass
-class _Spread:
-    """What the intervals of a distribution need of the units of its ratings.
-
-    Attributes:
-        nobody: of an answer that nobody gave; asked: of the share of ok ratings; marked: of those of marked ones.
-    """
-
-    unit_name: str = "items"
-    nobody: ShareSums = field(default_factory=ShareSums)
-    asked: ShareSums = field(default_factory=ShareSums)
-    marked: dict[str, ShareSums] = field(default_factory=lambda: dict.fromkeys(MARKS, ShareSums()))
-    answers: dict[str, ShareSums] = field(default_factory=dict)
-    score: _MeanSpread = field(default_factory=_MeanSpread)
-    outside: _MeanSpread = field(default_factory=_MeanSpread)
-
-    def add(self, part: AnswersOfUnits, rows: NDArray[np.bool_], *, score: float, outside: float) -> None:
-        """Add one rater's rows of a part; `score` and `outside` are the means over all parts."""
-        ok = rows & part.ok
-        self.asked += ShareSums.of(_sums(part.unit[rows], part.ok[rows]))
-        if not ok.any():
-            return
-        unit, value = part.unit[ok].view(np.int64), part.value[ok]
-        for spread, numbers, mean in ((self.score, part.score[ok], score), (self.outside, part.outside[ok], outside)):
-            has_number = ~np.isnan(numbers)
-            if has_number.any():
-                spread.add(unit[has_number], numbers[has_number] - mean, mean)
-        before = self.nobody
-        self.nobody = before + ShareSums.of(_sums(part.unit[ok], np.zeros(len(unit), bool)))
-        for name, marked in part.marks.items():
-            self.marked[name] += ShareSums.of(_sums(part.unit[ok], marked[ok]))
-        occur = {part.answers[code] for code in np.unique(value[value >= 0]).tolist()}
-        for answer in occur | self.answers.keys():
-            hit = value == part.answers.index(answer) if answer in occur else np.zeros(len(value), bool)
-            self.answers[answer] = self.answers.get(answer, before) + ShareSums.of(_sums(part.unit[ok], hit))
-
-    def share_of(self, sums: ShareSums) -> Interval:
-        """Return the interval of a share."""
-        return sums.interval(self.unit_name) if sums.n else _UNKNOWN
-
-
-def _sums(unit: NDArray[np.uint64], hit: NDArray[np.bool_]) -> NDArray[np.float64]:
-    return Units(unit.view(np.int64)).sums(np.stack([hit, np.ones(len(hit))], axis=1))
-
-
 def metrics_of(distribution: Distribution) -> Iterator[Metric]:
     """Yield the metrics of a distribution: share (one per answer), mean_score, outside_mass_mean, coverage.
 
@@ -484,7 +374,7 @@ def metrics_of(distribution: Distribution) -> Iterator[Metric]:
             ok, share_of = distribution.ok, f"{name}_share"
             yield estimated(
                 share_of, _DEFINITIONS[share_of], count / ok, ok, coverage=distribution.coverage,
-                interval=distribution.mark_intervals.get(name, _UNKNOWN), dims=dims,
+                interval=distribution.mark_intervals.get(name, UNKNOWN), dims=dims,
             )  # fmt: skip
     interval = distribution.coverage_interval
     coverage, asked = distribution.coverage, distribution.asked

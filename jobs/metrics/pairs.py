@@ -145,7 +145,7 @@ def position_metrics(comparisons: Comparisons, pairs: int, group: Ints | None = 
     Undefined: no pair was answered in both orders (position bias), or no pair was answered (share).
     """
     means = comparisons.by_order(pairs)
-    in_both = ~np.isnan(means).any(1)
+    in_both = np.asarray(~np.isnan(means).any(1), bool)
     both, units = means[in_both], _units(group, pairs)
     coverage = comparisons.coverage
     if len(both):

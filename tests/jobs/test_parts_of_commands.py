@@ -21,6 +21,7 @@ from jobs import (
     verify,
 )
 from jobs.analysis.gold_answers import GoldAnswers
+from jobs.annotation import import_config
 from jobs.annotation.columns import RatingColumns
 from jobs.curation.apply_rules import CurationTables
 from jobs.errors import InputError, RunError
@@ -96,31 +97,36 @@ def test_keys_of_a_curation_that_need_other_tables_are_refused_without_them() ->
 
 
 def test_the_identity_of_imported_ratings_changes_with_how_they_are_read() -> None:
-    def identity(pseudonyms: Any = None, **keys: Any) -> dict[str, Any]:
-        cfg = import_ratings.ImportRatingsConfig(input="i", out="o", **keys)
-        return import_ratings._identity(cfg, pseudonyms, Exclusions())
+    def identity(**keys: Any) -> dict[str, Any]:
+        return import_config.identity(import_ratings.ImportRatingsConfig(**{"input": "/i", "out": "o", **keys}))
+
+    def plan(*arguments: Any) -> Any:
+        cfg = import_ratings.ImportRatingsConfig(input="/i", out="o", table="spans")
+        return import_ratings._plan(cfg, *arguments, knows_reports=True)
 
     usual = identity()
-    assert (usual["rubric"], usual["span_labels"], usual["anonymised"]) == (None, None, None)
+    assert (usual["rubric"], usual["span_labels"]) == (None, None)
     changes: list[dict[str, Any]] = [
+        {"input": "/other"},
         {"table": "spans"}, {"answers": ["1", "2"]}, {"scale": "nominal"}, {"condition": "c"}, {"question": "q"},
         {"rater": "r"}, {"items": "url"}, {"encoding": "cp1252"}, {"delimiter": ";"}, {"duplicates": "first"},
         {"format": "prodigy"}, {"name": "n"}, {"method": "m"}, {"rubric": {"a": 1}}, {"span_labels": {"a": 1}},
         {"rater_kind": "gold"}, {"rater_from": "assigned"}, {"columns": RatingColumns(item_id="x")},
-        {"columns": RatingColumns(questions={"q": "x"})}, {"pseudonyms": SimpleNamespace(fingerprint="f")},
+        {"columns": RatingColumns(questions={"q": "x"})},
     ]  # fmt: skip
     identities = [usual, *(identity(**change) for change in changes)]
     assert all(one != other for n, one in enumerate(identities) for other in identities[:n])
     for key in ("rubric", "span_labels"):
         assert identity(**{key: {"a": 1, "b": 2}}) == identity(**{key: {"b": 2, "a": 1}})
-    cfg = import_ratings.ImportRatingsConfig(input="/i", out="o", table="spans")
     items: Any = SimpleNamespace(identity="of items")
     excluded = Exclusions(("p",), (frozenset({"p"}),))
-    plan = import_ratings._plan(cfg, [Object("/i", 1, "e")], None, excluded, items)
-    assert plan.identity == identity(table="spans") | {"items": "of items"} | exclusions.identity(excluded)
+    whole = plan([Object("/i", 1, "e")], SimpleNamespace(fingerprint="f"), excluded, items)
+    added = {"items": "of items", "anonymised": "f"} | exclusions.identity(excluded)
+    assert whole.identity == identity(table="spans") | added
     assert len(exclusions.identity(excluded)) == 1
-    assert "items" not in import_ratings._plan(cfg, [], None, Exclusions(), None).identity
-    assert ([file.uri for file in plan.units[0].inputs], plan.metadata, plan.files) == (["/i"], {}, {})
+    bare = plan([], None, Exclusions(), None).identity
+    assert ("items" in bare, bare["anonymised"]) == (False, None)
+    assert ([file.uri for file in whole.units[0].inputs], whole.metadata, whole.files) == (["/i"], {}, {})
 
 
 def test_only_cosines_have_the_calibration_of_the_queries() -> None:
@@ -360,7 +366,8 @@ def test_splits_of_a_release_are_those_with_pictures_in_its_order(tmp_path: Path
         (tmp_path / name / "in.tsv").write_text("x")
     (tmp_path / "dev-0").mkdir()
     (tmp_path / "dev-0" / "captions.tsv").write_text("x")
-    assert tric_statistics._present(str(tmp_path)) == ["train", "test-A"]
+    assert tric_statistics._present(str(tmp_path)) == (str(tmp_path), ["train", "test-A"])
+    assert tric_statistics._present(f"{tmp_path}/train/") == (str(tmp_path), ["train"])
     for name in ("test-A", "train"):
         (tmp_path / name / "in.tsv").unlink()
     with pytest.raises(InputError, match=r"has none of the folders train, .* with in\.tsv"):
