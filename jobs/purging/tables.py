@@ -89,7 +89,7 @@ def check_list(tables: Sequence[TableSource], listed: Exclusions) -> None:
     """
     for table in tables:
         try:
-            kept = frozenset(locations.read_bytes(run_uri(table.uri, KEPT)).decode().split("\n"))
+            kept = frozenset(filter(None, locations.read_bytes(run_uri(table.uri, KEPT)).decode().split("\n")))
         except FileNotFoundError:
             continue
         if missing := kept - listed.marks:

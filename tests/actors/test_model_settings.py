@@ -1,6 +1,7 @@
 """Keys of a model and of its stage reach what loads it; no model is loaded."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def test_every_stage_records_the_revision_of_its_model(small: dict[str, Any], mo
         monkeypatch.setattr(module, "load_vlm", lambda *_, **__: ("loaded", "processor"))
         for step in ("ChatEncoder", "CompletionScorer", "text_generator", "pad_token"):
             if hasattr(module, step):
-                monkeypatch.setattr(module, step, lambda *_, **__: None)
+                monkeypatch.setattr(module, step, lambda *_, **__: SimpleNamespace(refuse_thought=lambda *_: None))
         monkeypatch.setattr(module, "model_facts", fail)
         with pytest.raises(StoppedError) as recorded:
             build()

@@ -1,5 +1,6 @@
 """After a purge the same commands, given the list, continue and make nothing again; as far as they need no Ray."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ from tests.jobs.purged_run import (
     put,
     write,
 )
+
+
+def png(number: int) -> bytes:
+    """Return a picture of a colour; a run of pictures that cannot be read would fail."""
+    file = io.BytesIO()
+    Image.new("RGB", (32, 24), (number * 6, 90, 200)).save(file, "PNG")
+    return file.getvalue()
 
 
 @pytest.mark.usefixtures("in_process")
@@ -65,7 +73,7 @@ def test_real_jobs_continue_after_a_purge(tmp_path: Path, capsys: pytest.Capture
 def test_an_interrupted_fetch_of_a_folder_continues_after_a_purge(tmp_path: Path, done: int) -> None:
     names = [f"{number:02}.png" for number in range(12)]
     for name in names:
-        put(f"{tmp_path}/pictures/{name}", "no picture")
+        put(f"{tmp_path}/pictures/{name}", png(int(name.removesuffix(".png"))))
     root = tmp_path / "R"
     fetch = ["source=folder", f"source.path={tmp_path}/pictures", "unit_rows=4", f"out={root}/images"]
     assert cli.main("fetch", fetch) == 0
@@ -117,7 +125,7 @@ def test_tables_of_pieces_continue_after_a_purge(tmp_path: Path, capsys: pytest.
     root = tmp_path / "R"
     names = [f"{number}.png" for number in range(10)]
     for name in names:
-        put(f"{tmp_path}/pictures/{name}", "no picture")
+        put(f"{tmp_path}/pictures/{name}", png(int(name.removesuffix(".png"))))
     records = [record(name, image=name) for name in names]
     ids = [row["image_id"] for row in records]
     write_records(f"{root}/records", [records])
@@ -171,7 +179,7 @@ def test_tables_of_pieces_continue_after_a_purge(tmp_path: Path, capsys: pytest.
 def test_a_trial_is_filled_up_after_a_purge(tmp_path: Path, gone: tuple[int, ...]) -> None:
     """From the unit that it reads a part of, and from one that it did not read before."""
     root = tmp_path / "R"
-    pictures = [picture(number) for number in range(18)]
+    pictures = [picture(number) | {"bytes": png(number)} for number in range(18)]
     write(f"{root}/images", "images", {f"unit{n}": pictures[6 * n : 6 * n + 6] for n in range(3)})
     trial = ["embed", f"input={root}/images", "embedder=local-tiny", "limit=8", f"out={root}/trial"]
     assert cli.main(trial[0], trial[1:]) == 0
@@ -192,7 +200,7 @@ def test_a_trial_is_filled_up_after_a_purge(tmp_path: Path, gone: tuple[int, ...
 @pytest.mark.parametrize("left", [0, 3], ids=["no unit", "three units"])
 def test_an_interrupted_run_continues_with_a_longer_list(tmp_path: Path, left: int) -> None:
     """Pieces of two purged units, of which some are not written yet."""
-    root, pictures = tmp_path / "R", [picture(number) for number in range(40)]
+    root, pictures = tmp_path / "R", [picture(number) | {"bytes": png(number)} for number in range(40)]
     write(f"{root}/images", "images", halves(pictures))
     embed = [f"input={root}/images", "embedder=local-tiny", "resources.embed.actors=1", f"out={root}/vectors"]
     few = listed(tmp_path, pictures[9]["image_id"])

@@ -162,7 +162,7 @@ def keep(run: "TableRun", listed: Exclusions) -> str | None:
 
 @lru_cache(maxsize=4)
 def _read_marks(uri: str) -> frozenset[str]:
-    return frozenset(locations.read_bytes(uri).decode().split("\n"))
+    return frozenset(filter(None, locations.read_bytes(uri).decode().split("\n")))
 
 
 def load(uri: str | None) -> ExclusionFilter:

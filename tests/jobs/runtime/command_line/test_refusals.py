@@ -197,7 +197,12 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ("ratings={f}/raters.csv: is a file, and a table is a folder", "import_ratings"),
     ),
     "a header without rows": (
-        ["analyze", "input={f}/good.tsv", "columns.item=page_url", "out={f}/out"],
+        [
+            "analyze",
+            "input={f}/good.tsv",
+            *(f"columns.{key}=page_url" for key in ("item", "rater", "value")),
+            "out={f}/out",
+        ],
         "input={f}/good.tsv: has no rows",
     ),
     "nothing to view": (["view", "{f}/none"], ("inputs={f}/none: no table here", "{f} has ")),
