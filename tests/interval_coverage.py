@@ -106,8 +106,8 @@ def metrics(world: World) -> dict[str, Metric]:
         "alpha": agreement.krippendorff_alpha(answers, "ordinal"),
         "weighted kappa": agreement.cohen_kappa(answers.of_raters([JUDGE, "p1"]), weights="quadratic", by="score"),
         "ICC(2,k)": first_of(reliability.icc(answers), name="icc2k"),
-        **{f"{kind.capitalize()} with people": first_of(correlation.correlations(x, y, units=units), name=f"{kind}_with_people")
-           for kind in correlation.KINDS},
+        **{f"{kind.capitalize()} with people": first_of(
+            correlation.correlations(x, y, units=units), name=f"{kind}_with_people") for kind in correlation.KINDS},
         "Pearson within targets": correlation.within(x, y, world.sample, group_name="target", source="", units=units),
         "F1, micro": f1(world, x, "micro"),
         "F1, macro": f1(world, x, "macro"),
