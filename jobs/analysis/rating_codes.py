@@ -244,7 +244,7 @@ class Reduction:
                 by_people=human[rows["version"]],
                 raters=self.raters,
                 answers=answers,
-                unit_name=self.units.name,
+                unit_name=self.units.name_of(rows["item"]),
             )
 
     def _present(

@@ -115,7 +115,7 @@ class QuestionTally:
         raters = tuple(names[code] for code in self._raters)
         pairs = self._units.arrays
         _, code = np.unique(units.of(pairs["item"]), return_inverse=True)
-        of_items = Units(code.astype(np.int64), units.name)
+        of_items = Units(code.astype(np.int64), units.name_of(pairs["item"]))
         answers = RatingTable(
             **self._answers.arrays,
             items=self._units.n,

@@ -57,6 +57,22 @@ def test_an_attribute_replaces_the_picture_where_it_has_a_value() -> None:
         read("scene")
 
 
+def test_pairs_of_a_prompt_are_one_unit() -> None:
+    """They share their pictures, and a pair in the other order is the same pair."""
+    rows: list[dict[str, Any]] = [
+        {"item_id": name, "image_ids": pictures.split(), "attributes": [("pair_set", prompt), ("era", "old")]}
+        for name, pictures, prompt in (("ab", "a b", "x"), ("ba", "b a", "x"), ("bc", "b c", "x"), ("de", "d e", "y"))
+    ]
+    items: Any = TableInMemory("items", [*rows, {"item_id": "a", "image_ids": ["a"]}])
+    units = read_units([items], [], None)
+    assert groups(units, "ab ba bc de a") == together("ab ba bc", "de", "a")
+    names = [units.name_of(hash_texts(of.split())) for of in ("ab de", "a", "ab a", "unknown")]
+    assert names == ["prompts", "pictures", "pictures", "pictures"]
+    by_era = read_units([items], [], "era")
+    assert groups(by_era, "ab de a") == together("ab de", "a")
+    assert by_era.name_of(hash_texts(["ab"])) == "values of era"
+
+
 def test_without_tables_each_item_is_a_unit() -> None:
     units = read_units([], [], None)
     hashes = hash_texts(["a", "b"])
