@@ -52,7 +52,7 @@ def remark_metrics(
         about = rated[rubric]
         has_text, everything = np.isin(about, noted), np.ones(len(about), bool)
         dims = {"rubric": rubric, "field": field}
-        of_items = Units(units.of(about).view(np.int64), units.name)
+        of_items = Units(units.of(about).view(np.int64), units.name_of(about))
         yield remark_share(has_text, everything, of_items).at(**dims)
         for attribute in attributes:
             for value, members in items.subgroups(attribute, about).items():

@@ -66,8 +66,9 @@ def read(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
         columns = {name: pa.array(texts[name], pa.string()) for name in mapping.read}
         rows = batches.convert(columns, pa.array([line for line, _ in held], pa.int64()))
         if STATUS in dialect.header:
-            endings = texts.get(ENDINGS, [None] * len(held))
-            ended = {line: parts for (line, _), *parts in zip(held, texts[STATUS], endings, strict=True)}
+            endings: Sequence[str | None] = texts.get(ENDINGS, [None] * len(held))
+            pairs = zip(texts[STATUS], endings, strict=True)
+            ended = {line: pair for (line, _), pair in zip(held, pairs, strict=True)}
             rows = _with_statuses(rows, questions, ended)
         yield rows if STATUS in dialect.header else rows.replace_schema_metadata(UNKNOWN_REPORTS)
 

@@ -66,7 +66,7 @@ def test_pairs_of_a_prompt_are_one_unit() -> None:
     items: Any = TableInMemory("items", [*rows, {"item_id": "a", "image_ids": ["a"]}])
     units = read_units([items], [], None)
     assert groups(units, "ab ba bc de a") == together("ab ba bc", "de", "a")
-    names = [units.name_of(hash_texts(of.split())) for of in ("ab de", "a", "ab a", "unknown")]
+    names = [units.name_of(hash_texts(rated.split())) for rated in ("ab de", "a", "ab a", "unknown")]
     assert names == ["prompts", "pictures", "pictures", "pictures"]
     by_era = read_units([items], [], "era")
     assert groups(by_era, "ab de a") == together("ab de", "a")
