@@ -1,9 +1,9 @@
 """Metrics of models against gold answers, and against people answer by answer."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -340,8 +340,6 @@ def welch(
 
     Undefined: a part has fewer than two items, or neither part has variance.
     """
-    from scipy.stats import t, ttest_ind
-
     parts = [np.asarray(part, np.float64) for part in (first, second)]
     difference_text, test_text, mean_text, sd_text = (
         definition.replace("items", counted) for definition in (_WELCH_DIFFERENCE, _WELCH, _PART_MEAN, _PART_SD)
@@ -371,31 +369,52 @@ def welch(
         yield undefined("mean_difference", difference_text, reason, n=n, coverage=coverage)
         yield undefined("welch_p", test_text, reason, n=n, coverage=coverage)
         return
-    difference = float(parts[0].mean() - parts[1].mean())
-    if units is None or units.are_rows:
-        test = ttest_ind(*parts, equal_var=False)
-        low, high = test.confidence_interval(0.95)
-        interval = Interval(float(low), float(high), WELCH_T, units=n)
-        p, statistic, freedom, fewest = test.pvalue, test.statistic, test.df, min(map(len, parts))
-    else:
-        of_parts = [(part - part.mean()) / len(part) * sign for part, sign in zip(parts, (1, -1), strict=True)]
-        sums = units.sums(np.concatenate(of_parts)[:, None])[:, 0]
-        error = math.sqrt(units.count / max(units.count - 1, 1) * float(sums @ sums))
-        interval = estimate(difference, error, units=units.count, unit_name=units.name, method=UNITS_T)
-        statistic, freedom = difference / error if error else math.nan, units.count - 1
-        p = 2 * float(t.sf(abs(statistic), freedom))
-        fewest = min(units.of(np.arange(n) < len(parts[0])).count, units.of(np.arange(n) >= len(parts[0])).count)
-    interval = too_few(fewest, f"{units.name if units else counted} in a part") or interval
-    yield estimated("mean_difference", difference_text, difference, n, coverage=coverage, interval=interval)
+    test = _t_test(parts, units or Units.single(n, counted))
+    if test is None:
+        reason = f"no variance between {units.name if units else counted}"
+        yield undefined("mean_difference", difference_text, reason, n=n, coverage=coverage)
+        yield undefined("welch_p", test_text, reason, n=n, coverage=coverage)
+        return
+    difference = parts[0].mean() - parts[1].mean()
+    yield estimated("mean_difference", difference_text, difference, n, coverage=coverage, interval=test.interval)
     yield Metric(
         name="welch_p",
         definition=test_text,
-        value=p,
+        value=test.p,
         n=n,
-        units=interval.units,
+        units=test.interval.units,
         coverage=coverage,
-        reason=f"no interval of a p-value; t = {statistic:.3f}, {freedom:.1f} degrees of freedom",
+        reason=f"no interval of a p-value; t = {test.t:.3f}, {test.freedom:.1f} degrees of freedom",
     )
+
+
+class _Test(NamedTuple):
+    p: float
+    t: float
+    freedom: float
+    interval: Interval
+
+
+def _t_test(parts: Sequence[Floats], units: Units) -> _Test | None:
+    """Return Welch's test of two parts if each row is a unit, else Student's between units; None without variance."""
+    from scipy.stats import t, ttest_ind
+
+    first = np.arange(len(units.code)) < len(parts[0])
+    few = too_few(min(units.of(rows).count for rows in (first, ~first)), f"{units.name} in a part")
+    if units.are_rows:
+        test = ttest_ind(*parts, equal_var=False)
+        low, high = test.confidence_interval(0.95)
+        interval = Interval(float(low), float(high), WELCH_T, units=units.count)
+        return _Test(test.pvalue, test.statistic, test.df, few or interval)
+    difference = float(parts[0].mean() - parts[1].mean())
+    deviations = [(part - part.mean()) / len(part) * sign for part, sign in zip(parts, (1, -1), strict=True)]
+    sums = units.sums(np.concatenate(deviations)[:, None])[:, 0]
+    error = math.sqrt(units.count / max(units.count - 1, 1) * float(sums @ sums))
+    if units.count < 2 or error <= EPSILON:
+        return None
+    interval = estimate(difference, error, units=units.count, unit_name=units.name, method=UNITS_T)
+    p = 2 * float(t.sf(abs(difference / error), units.count - 1))
+    return _Test(p, difference / error, units.count - 1, few or interval)
 
 
 def _pairs(model: RatingTable, people: RatingTable, by: str) -> tuple[Floats, Floats, NDArray[np.int64]]:

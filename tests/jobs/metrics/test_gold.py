@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind_from_stats
+from scipy.stats import ttest_ind_from_stats, ttest_rel
 from sklearn.metrics import precision_recall_fscore_support
 
 from jobs.metrics.answers import RatingTable
@@ -19,6 +19,7 @@ from jobs.metrics.gold import (
     readings,
     welch,
 )
+from jobs.metrics.intervals import Units
 from tests.cases import check_cases
 
 NAN = np.nan
@@ -200,3 +201,21 @@ def test_preferences_and_deviations_by_hand():
     assert preference_agreement(model, both.of_raters([])).coverage is None
     (undefined,) = deviations(alone.of_raters(["m"]), alone.of_raters(["a"]))
     assert undefined.reason
+
+
+def test_two_parts_of_the_same_pictures_are_compared_between_pictures() -> None:
+    """Three responses a picture to each of two prompts: the paired test of the pictures' means."""
+    random = np.random.default_rng(5)
+    shared = random.normal(size=(12, 1))
+    first, second = (shared + shift + 0.3 * random.normal(size=(12, 3)) for shift in (0.2, 0.0))
+    units = Units(np.concatenate([np.repeat(np.arange(12), 3)] * 2), "pictures")
+    by_name = {f.name: f for f in welch(first.ravel(), second.ravel(), units=units) if "part" not in f.dims}
+    paired = ttest_rel(first.mean(1), second.mean(1))
+    interval = paired.confidence_interval(0.95)
+    difference = by_name["mean_difference"]
+    assert by_name["welch_p"].value == pytest.approx(paired.pvalue)
+    assert (difference.low, difference.high) == pytest.approx((interval.low, interval.high))
+    assert (difference.n, difference.units) == (72, 12)
+    pictures = Units(np.array([0, 0, 1, 1] * 2), "pictures")
+    same = {f.name: f for f in welch([1.0, 2, 1, 2], [1.0, 2, 1, 2], units=pictures)}
+    assert same["mean_difference"].reason == same["welch_p"].reason == "no variance between pictures"
