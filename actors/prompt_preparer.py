@@ -9,14 +9,13 @@ import pyarrow as pa
 from actors import schemas
 from actors.errors import first_line
 from actors.items import EMPTY_CONTEXT, TARGETS, count_pictures, count_prompt, skip_reason
-from actors.model_files import resolve
 from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
 from actors.rows import PreparedPromptRow, failed
 from actors.rubrics.instructions import Instruction, QuestionWords
 from actors.status import Status
 from actors.vlm import context, errors
-from actors.vlm.encoding import ChatEncoder, load_processor, to_bytes
+from actors.vlm.encoding import ChatEncoder, load_config, load_processor, to_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.settings import ContextSettings, ModelSettings
 
@@ -50,14 +49,10 @@ class PromptPreparer:
         answer_tokens: int = 0,
         keeps_pictures: bool = False,
     ) -> None:
-        from transformers import AutoConfig
-
         self.instruction = Instruction.from_dict(instruction)
         self.required_fields = self.instruction.context_fields if settings.empty_context == "skip" else ()
         processor = load_processor(model.checkpoint, revision=model.revision)
-        config = AutoConfig.from_pretrained(
-            resolve(model.checkpoint, weights=False), revision=model.revision or "main", trust_remote_code=False
-        )
+        config = load_config(model.checkpoint, revision=model.revision)
         self.chat = ChatEncoder(processor, bounds=model.bounds, config=config, keeps_pictures=keeps_pictures)
         if self.instruction.shows_picture and not self.chat.sees_pictures:
             raise ValueError(

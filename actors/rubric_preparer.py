@@ -19,7 +19,6 @@ from actors.items import (
     count_prompt,
     skip_reason,
 )
-from actors.model_files import resolve
 from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
 from actors.rows import PreparedQuestionsRow, failed
@@ -30,7 +29,7 @@ from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.chat import Chat, PromptTokens
-from actors.vlm.encoding import load_processor, to_bytes
+from actors.vlm.encoding import load_config, load_processor, to_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.rater_settings import RubricSettings
 from actors.vlm.settings import ModelSettings
@@ -75,17 +74,13 @@ class RubricPreparer:
         answer_tokens: int = 0,
         keeps_pictures: bool = False,
     ) -> None:
-        from transformers import AutoConfig
-
         self.rubric = Rubric.from_dict(settings.rubric)
         self.targets = default_targets(self.rubric, targets)
         self.builder = PromptBuilder(self.rubric, layout=settings.layout)
         self.instruction = instruction
         self.required_fields = self.rubric.context_fields if settings.empty_context == "skip" else ()
         processor = load_processor(model.checkpoint, revision=model.revision)
-        config = AutoConfig.from_pretrained(
-            resolve(model.checkpoint, weights=False), revision=model.revision or "main", trust_remote_code=False
-        )
+        config = load_config(model.checkpoint, revision=model.revision)
         self.chat = Chat(
             processor,
             name=f"model {model.checkpoint!r}",

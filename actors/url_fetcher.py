@@ -31,7 +31,7 @@ IN_FLIGHT = 256  # pictures requested concurrently: enough to keep every allowed
 VERIFIED = "verified"
 NO_HEAD = (400, 403, 405, 501)  # statuses of a HEAD after which a GET is tried
 # Errors that a picture's URL, headers or bytes can cause; any other error, such as one of the limiter, ends the unit.
-FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError)
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError)
 
 Credits = dict[str, tuple[str, str]]  # image_id -> author, licence
 
@@ -315,7 +315,7 @@ class UrlFetcher:
         for _ in range(self._settings.attempts):
             try:
                 reply = await self._persist(request, _History())
-            except (BlockedError, HttpError, ValueError):
+            except (BlockedError, HttpError, ValueError, *FAULTS):
                 return []
             if reply.body is None:
                 return []

@@ -22,6 +22,8 @@ CHUNK = 64 * 1024
 CLOSING_S = 0.05  # pause between closing a connection and opening the next, so that the host counts only one
 # RFC 3986, and [ ] |, which browsers send as they are; a percent sign must begin an encoded byte.
 _NOT_ALLOWED = re.compile(r"[^!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z|~]+|%(?![0-9A-Fa-f]{2})")
+_PARTS = re.compile(r"^([^:/?#]+:)(//[^/?#]*)([^?#]*)([^#]*)")  # of a URL: scheme, host, path, query
+_PATH_AND_REST = re.compile(r"^([^?#]*)(.*)", re.DOTALL)
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 MAX_DISCARDED = 64 * 1024  # bytes of an unwanted body that are read to keep the connection open
 
@@ -220,7 +222,10 @@ def as_given(url: str) -> URL:
     path, query = (_NOT_ALLOWED.sub(lambda match: quote(match[0], safe=""), text) for text in (parts.path, parts.query))
     host = URL.build(scheme=parts.scheme, host=parts.hostname or "").host_subcomponent or ""
     authority = host if parts.port is None else f"{host}:{parts.port}"
-    return URL.build(scheme=parts.scheme, authority=authority, path=path or "/", query_string=query, encoded=True)
+    path = path or "/"
+    if not query and "?" in url.partition("#")[0]:  # an empty query, which yarl would leave out
+        path += "?"
+    return URL.build(scheme=parts.scheme, authority=authority, path=path, query_string=query, encoded=True)
 
 
 def redirected(url: str, location: str) -> str:
@@ -230,7 +235,29 @@ def redirected(url: str, location: str) -> str:
         location: the header as aiohttp decodes it, with lone surrogates in place of these bytes.
     """
     location = _NOT_UTF8.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", location.strip())
-    return location if urlsplit(location).netloc and urlsplit(location).scheme else urljoin(url, location)
+    target = urlsplit(location)
+    if target.scheme:
+        return location if target.netloc else urljoin(url, location)
+    # As RFC 3986 section 5.2; `urljoin` would drop an empty query, and one of two slashes.
+    scheme, host, path, query = _PARTS.findall(url)[0]
+    if target.netloc:
+        return str(scheme + location)
+    new_path, rest = _PATH_AND_REST.findall(location)[0]
+    if new_path:
+        new_path = new_path if new_path.startswith("/") else f"{path.rpartition('/')[0]}/{new_path}"
+        return f"{scheme}{host}{_without_dots(new_path)}{rest}"
+    return f"{scheme}{host}{path}{rest if rest.startswith('?') else query + rest}"
+
+
+def _without_dots(path: str) -> str:
+    """Return an absolute path without the parts `.` and `..` (RFC 3986, section 5.2.4)."""
+    parts: list[str] = []
+    for part in (listed := path.split("/")[1:]):
+        if part == "..":
+            parts = parts[:-1]
+        elif part != ".":
+            parts.append(part)
+    return "/" + "/".join([*parts, *([""] if listed[-1] in (".", "..") else [])])
 
 
 _CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # type, kind, message, retry; the first that fits

@@ -1,10 +1,11 @@
 """Answers in a text that should be one JSON object: tolerant where the meaning is certain, never guessing.
 
 Accepted: the object alone, in a code fence, or with text around it; an answer by its value, its label (in any case) or,
-on an ordinal scale, its number; and a dictionary of one entry whose key and value name the same answer, such as
-{"5": "Strongly agree"} (Century, appendix S: 6 % of one labeller's answers). Everything else has a separate status
-and no value: objects that differ, a duplicate key, a boolean, a dictionary that contradicts itself, a number outside
-the scale. What a model wrote as its thought is not read (`actors.rubrics.thoughts`).
+on an ordinal scale, its number; true and false where the answers are yes and no; and a dictionary of one entry whose
+key and value name the same answer, such as {"5": "Strongly agree"} (Century, appendix S: 6 % of one labeller's
+answers). Everything else has a separate status and no value: objects that differ, a duplicate key, another boolean, a
+dictionary that contradicts itself, a number outside the scale. What a model wrote as its thought is not read
+(`actors.rubrics.thoughts`).
 """
 
 import json
@@ -18,6 +19,7 @@ from actors.status import EMPTY_ANSWER, Status, is_blank
 from actors.untrusted import parse_first_json
 
 MAX_OBJECTS = 200  # positions to look for an object, which bounds the time for a text full of braces
+BOOLEANS = {"true": "yes", "false": "no"}  # how programs write yes and no
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 
 
@@ -103,17 +105,22 @@ def _parse_pair(value: Mapping[str, Any], question: Question) -> ParsedAnswer:
 
 def _candidates(value: Any, question: Question) -> list[Answer]:
     """Return the answers that `value` may mean."""
-    if isinstance(value, bool):  # True == 1 in Python
-        return []
-    if isinstance(value, str):
-        folded = value.strip().casefold()
-        answers = [a for a in question.answers if folded in (a.value.casefold(), a.label.casefold())]
-        if answers:
+    if isinstance(value, bool | str):
+        folded = str(value).strip().casefold()
+        answers = _named(folded, question)
+        if not answers and folded in BOOLEANS and all(_named(word, question) for word in BOOLEANS.values()):
+            answers = _named(BOOLEANS[folded], question)
+        if answers or isinstance(value, bool):  # True == 1 in Python
             return answers
     number = _number(value)
     if number is None:
         return []
     return [answer for answer in question.answers if answer.score is not None and answer.score == number]
+
+
+def _named(folded: str, question: Question) -> list[Answer]:
+    """Return the answers whose value or label is `folded`, in any case."""
+    return [a for a in question.answers if folded in (a.value.casefold(), a.label.casefold())]
 
 
 def _number(value: Any) -> float | int | None:

@@ -18,7 +18,7 @@ from actors.rubrics.pieces import Piece
 from actors.rubrics.thoughts import Written
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.families import PER_TOKEN
-from actors.vlm.loading import TextProcessor, completed
+from actors.vlm.loading import TextProcessor, completed, refuse_blind
 from actors.vlm.picture_size import PixelBounds
 
 LENGTH_BYTES = 8
@@ -111,19 +111,33 @@ def load_processor(model: str, *, revision: str | None = None, local_only: bool 
         local_only: whether to use only a folder or the hub's cache.
 
     Raises:
-        ValueError: the model does not exist.
+        ValueError: the model does not exist, its files are invalid, or it accepts pictures and its processor does not.
     """
-    from transformers import AutoConfig, AutoProcessor
+    from transformers import AutoProcessor
 
     source = resolve(model, weights=False)
     options = {"revision": revision or "main", "trust_remote_code": False, "local_files_only": local_only}
     try:
         processor = AutoProcessor.from_pretrained(source, **options)
-        if hasattr(processor, "image_processor"):
-            return completed(processor, AutoConfig.from_pretrained(source, **options))
-        return TextProcessor(processor)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:  # model files are untrusted, so any exception is possible
         raise ModelError(f"{model}: cannot load the processor ({first_line(error)})") from error
+    config = load_config(model, revision=revision, local_only=local_only)
+    if hasattr(processor, "image_processor"):
+        return completed(processor, config)
+    refuse_blind(model, config)
+    return TextProcessor(processor)
+
+
+def load_config(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:
+    """Return a model's config. Arguments and errors as for `load_processor`."""
+    from transformers import AutoConfig
+
+    source = resolve(model, weights=False)
+    options = {"revision": revision or "main", "trust_remote_code": False, "local_files_only": local_only}
+    try:
+        return AutoConfig.from_pretrained(source, **options)
+    except Exception as error:  # model files are untrusted, so any exception is possible
+        raise ModelError(f"{model}: cannot load the config ({first_line(error)})") from error
 
 
 def tokens_of_sizes(
@@ -142,12 +156,10 @@ def tokens_of_sizes(
     if is_s3(model) or (not is_ready(model) if is_local(model) else not hub.is_cached(model, "config.json", revision)):
         return None
     from PIL import Image
-    from transformers import AutoConfig
 
     try:
         processor = load_processor(model, revision=revision, local_only=True)
-        source, options = resolve(model, weights=False), {"revision": revision or "main", "trust_remote_code": False}
-        config = AutoConfig.from_pretrained(source, local_files_only=True, **options)
+        config = load_config(model, revision=revision, local_only=True)
         chat = ChatEncoder(processor, bounds=bounds, config=config)
     except (ValueError, OSError):
         return None

@@ -87,6 +87,8 @@ def load_vlm(
         config = AutoConfig.from_pretrained(source, **options)
         if type(config) in AutoModelForImageTextToText._model_mapping:
             processor = completed(AutoProcessor.from_pretrained(source, **options), config)
+            if not hasattr(processor, "image_processor"):
+                refuse_blind(model, config)
         else:
             loader, processor = AutoModelForCausalLM, TextProcessor(AutoTokenizer.from_pretrained(source, **options))
         loaded = loader.from_pretrained(
@@ -98,21 +100,44 @@ def load_vlm(
             **options,
         )
     except (RuntimeError, MemoryError) as error:
+        if isinstance(error, RecursionError | NotImplementedError):  # not of the device
+            raise _load_error(model, revision, error) from error
         if not has_other_shapes(error) and not _has_absurd_sizes(error):  # of the device, such as too little memory
             raise
         raise ModelError(
             f"{model}: the shapes of some weights do not match its config.json; use its published files"
         ) from error
+    except ModelError:
+        raise
     except Exception as error:  # model files are untrusted, so any exception is possible
-        raise ModelError(
-            f"{model}: cannot load the model at revision {revision or 'main'} ({first_line(error)}); "
-            "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME"
-        ) from error
+        raise _load_error(model, revision, error) from error
     if not offload:
         check_placement(model, getattr(loaded, "hf_device_map", None) or {})
     segments.use_for_pictures(loaded)
     fused.fuse(loaded)
     return loaded.eval(), processor
+
+
+def _load_error(model: str, revision: str | None, error: Exception) -> ModelError:
+    return ModelError(
+        f"{model}: cannot load the model at revision {revision or 'main'} ({first_line(error)}); "
+        "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME"
+    )
+
+
+def refuse_blind(model: str, config: Any) -> None:
+    """Refuse a model with a processor that prepares no pictures if the model accepts pictures: it would see none.
+
+    Raises:
+        ModelError: it does.
+    """
+    from transformers import AutoModelForImageTextToText
+
+    if type(config) in AutoModelForImageTextToText._model_mapping:
+        raise ModelError(
+            f"{model}: accepts pictures, and the processor that its files describe prepares none (see processor_class "
+            "in processor_config.json or tokenizer_config.json); use its published files"
+        )
 
 
 def _has_absurd_sizes(error: BaseException) -> bool:

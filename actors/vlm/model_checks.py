@@ -1,7 +1,7 @@
 """Checks before a run, without loading weights, that a model exists and generates text."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +17,10 @@ GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endin
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
 TEMPLATE_KEYS_IN = ("tokenizer_config.json", "processor_config.json")  # files that may contain a chat template
 TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are a chat template
+PARTS = ("text_config", "vision_config")  # of a config
+HEADS = ("num_attention_heads", "num_key_value_heads", "num_heads")
+SIZES = ("hidden_size", "vocab_size", "num_hidden_layers", *HEADS)  # keys of a config or a part
+LARGEST_SIZE = 2**24
 # Each tokenizer has one of the first files, and each picture processor one of the second.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
@@ -251,7 +255,26 @@ def _config(model: str, files: _ModelFiles) -> dict[str, Any]:
         is_typed = False
     if not is_typed:
         raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)")
+    _check_sizes(model, config)
     return config
+
+
+def _check_sizes(model: str, config: Mapping[str, Any]) -> None:
+    """Check the sizes in a config and in its parts before anything is built by them. Raises ValueError."""
+    for part in (None, *PARTS):
+        values = config if part is None else config.get(part)
+        if values is None:
+            continue
+        if not isinstance(values, Mapping):
+            raise ValueError(f"{model}: {CONFIG} has {part}={values!r:.60}; must be an object with the part's sizes")
+        for name in filter(values.__contains__, SIZES):
+            size = values[name]
+            optional = size is None and name in HEADS
+            if not optional and (type(size) is not int or not 0 < size <= LARGEST_SIZE):
+                raise ValueError(
+                    f"{model}: {CONFIG} has {part + '.' if part else ''}{name}={size!r:.60}; must be a whole number "
+                    f"from 1 to {LARGEST_SIZE:,}; use the model's published files"
+                )
 
 
 def _check_files(model: str, files: _ModelFiles) -> bool:

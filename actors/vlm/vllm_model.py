@@ -12,7 +12,7 @@ from actors.devices import find_dtype, has_cuda
 from actors.errors import ModelError, first_line
 from actors.model_files import resolve
 from actors.vlm import errors, memory
-from actors.vlm.encoding import load_processor
+from actors.vlm.encoding import load_config, load_processor
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, rater_name
 from actors.vlm.picture_size import PictureSizer
@@ -64,7 +64,7 @@ class VllmModel:
             os.environ.setdefault(name, value)
         import torch
         import vllm
-        from transformers import AutoConfig, GenerationConfig
+        from transformers import GenerationConfig
 
         device = "cuda" if model.device_map != "cpu" and has_cuda() else "cpu"
         if threads is not None and device == "cpu":
@@ -73,7 +73,7 @@ class VllmModel:
         dtype = find_dtype(model.dtype, torch.device(device))
         source, self._vllm = resolve(model.checkpoint), vllm
         options: dict[str, Any] = {"revision": model.revision or "main"}
-        self.config = AutoConfig.from_pretrained(source, trust_remote_code=False, **options)
+        self.config = load_config(model.checkpoint, revision=model.revision)
         try:
             self.generation_config = GenerationConfig.from_pretrained(source, **options)
         except OSError:  # the model has no such file

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from actors.rubrics.parsing import BOOLEANS
 from actors.rubrics.people import PeopleQuestion
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
@@ -53,7 +54,7 @@ class AnswerSet:
             return Meaning(index, Status.OK.value, None, None)
         index = self._by_number(word)
         if index is None and {"yes", "no"} <= self.words.keys():  # as programs write a column of booleans
-            index = self.words.get(_BOOLEANS.get(word, ""))
+            index = self.words.get(BOOLEANS.get(word, ""))
         if index is not None:
             return Meaning(index, Status.OK.value, None, None)
         return Meaning(
@@ -105,7 +106,6 @@ class Questionnaire:
         return self.default
 
 
-_BOOLEANS = {"true": "yes", "false": "no"}
 _DECIMAL_COMMA = re.compile(r"^(-?\d+),(\d+)$")
 
 

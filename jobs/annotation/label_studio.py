@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.untrusted import cell_text
+from actors.untrusted import TooDeepError, cell_text
 from jobs.annotation import model, tools
 from jobs.annotation.answers import ISSUE
 from jobs.annotation.tools import COMMENT, REMARK, REPORT, WELFARE, Done, ToolReading
@@ -48,9 +48,11 @@ class _Export:
         """Yield the rows of all annotations."""
         for number, task in enumerate(islice(json_files.elements(self._uri), self._reading.limit), start=1):
             if not _is_task(task):
-                if number == 1:
+                is_deep = isinstance(task, TooDeepError)
+                if number == 1 and not is_deep:
                     raise InputError(f"{self._uri}: {_mismatch(task)}")
-                self._reject(Reject(self._uri, number, "not_a_task", "the element has no data or no annotations"))
+                message = f"the element is {task}" if is_deep else "the element has no data or no annotations"
+                self._reject(Reject(self._uri, number, "not_a_task", message))
                 continue
             for annotation in task.get("annotations", task.get("completions")):
                 done = self._done(number, task, annotation)

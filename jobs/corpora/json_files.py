@@ -2,6 +2,7 @@
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,13 +14,15 @@ from jobs.store.writer import RAW_KEPT, Reject, Rejects
 CHUNK = 1 << 20
 MAX_ELEMENT = 256 << 20  # characters of one element of an array; a task with its annotations has thousands
 LINES_TRIED = 1000  # lines of which none is an object, after which the file counts as another kind of file
+_SIGNS = re.compile(r'\\.?|["\[\]{}]', re.DOTALL)  # of which the nesting of JSON consists
 _SPACE = " \t\r\n"
 
 
 def elements(uri: str) -> Iterator[Any]:
     """Yield the elements of the JSON array in `uri`, with one element and one chunk in memory.
 
-    Several arrays, as in exports joined into one file, are read as one.
+    An element that is nested too deeply is a `TooDeepError`. Several arrays, as in exports joined into one file, are
+    read as one.
 
     Raises:
         InputError: the file is empty, not an array, not UTF-8, invalid or truncated, or has text after an array.
@@ -52,7 +55,8 @@ def _element(uri: str, text: "_Ahead", number: int) -> Any:
             if end == len(text.buffer) and not text.closed:
                 raise json.JSONDecodeError("may continue", text.buffer, end)  # a number cut by the chunk's end
         except TooDeepError as error:
-            raise InputError(f"{uri}: element {number} of the array is nested too deeply") from error
+            _skip_nested(uri, text, number)
+            return error
         except json.JSONDecodeError as error:
             if text.closed or len(text.buffer) > MAX_ELEMENT:
                 raise InputError(f"{uri}: element {number} of the array is not valid JSON ({error.msg})") from error
@@ -60,6 +64,25 @@ def _element(uri: str, text: "_Ahead", number: int) -> Any:
             continue
         text.skip(end)
         return element
+
+
+def _skip_nested(uri: str, text: "_Ahead", number: int) -> None:
+    """Skip an array or object, which begins where `text` is, without parsing it."""
+    depth, is_text, sign = 0, False, ""
+    while text.buffer:
+        for match in _SIGNS.finditer(text.buffer):
+            sign = match[0]
+            is_text ^= sign == '"'
+            if is_text or sign[0] in '"\\':
+                continue
+            depth += 1 if sign in "[{" else -1
+            if not depth:
+                text.skip(match.end())
+                return
+        is_cut = text.buffer.endswith("\\") and sign == "\\"  # before the character that it escapes
+        text.skip(len(text.buffer) - is_cut)
+        text.extend()
+    raise InputError(f"{uri}: element {number} of the array is nested too deeply, and the file ends within it")
 
 
 class _Ahead:

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -89,14 +89,17 @@ class Paths:
             parts = [posixpath.normpath(part.strip()) for part in name.split(mark)]
             if any(part in self._names for part in parts):
                 return f"; it is a list, set separators.pictures={mark!r}"
-        last = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
-        near = sorted(
-            name for name in self._names if name.rsplit("/", 1)[-1].lower() == last or name.rsplit(".", 1)[0] == path
-        )
-        return f"; there is {near[0]!r}" if near else ""
+        last = _last_part(path.replace("\\", "/"))
+        near = [name for name in self._names if _last_part(name) == last or name.rsplit(".", 1)[0] == path]
+        return f"; there is {min(near, key=lambda name: (len(name), name))!r}" if near else ""
 
     def finish(self) -> None:
         """Do nothing: there is nothing left to check."""
+
+
+def _last_part(path: str) -> str:
+    """Return the last part of a path without case, composed (NFC) and percent-decoded, as misspelt paths may be."""
+    return unicodedata.normalize("NFC", unquote(path.rsplit("/", 1)[-1])).casefold()
 
 
 def _by_composed(names: Iterable[str]) -> dict[str, str]:

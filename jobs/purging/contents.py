@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from jobs.corpora.delimited import delimiter_of
 from jobs.purging.matching import IDS
 from jobs.purging.needles import Needles
 
+_HALVES = re.compile("[\ud800-\udfff]")
 FIELDS = (*IDS, "stays")  # the last one of lists of near-duplicates
 
 
@@ -27,14 +29,21 @@ def without(text: str, name: str, needles: Needles) -> str | None:
         if name.endswith(".jsonl"):
             return "".join(_lines_without(text, needles))
         value = json.loads(text) if name.endswith(".json") else None
+        if not isinstance(value, list | dict):
+            return None
+        kept = _entries_without(value, needles)
+        if _names(kept, needles):
+            return None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, list | dict):
-        return None
-    kept = _entries_without(value, needles)
-    if _names(kept, needles):
-        return None
-    return text if kept == value else json.dumps(kept, ensure_ascii=False, indent=1)
+    return text if kept == value else _as_json(kept, text, indent=1)
+
+
+def _as_json(value: Any, source: str, **options: Any) -> str:
+    """Return `value` as JSON; halves of characters that are escaped in `source`, the text it is from, stay escaped."""
+    undecoded = set(_HALVES.findall(source))  # stand for bytes of the file
+    text = json.dumps(value, ensure_ascii=False, **options)
+    return _HALVES.sub(lambda match: match[0] if match[0] in undecoded else f"\\u{ord(match[0]):04x}", text)
 
 
 def rows_without(data: bytes, needles: Needles) -> bytes | None:
@@ -57,7 +66,7 @@ def _lines_without(text: str, needles: Needles) -> list[str]:
             kept = _keys_without(value, needles)
             if kept is None or _names(kept, needles):
                 continue
-            lines.append(line if kept == value else json.dumps(kept, ensure_ascii=False) + "\n")
+            lines.append(line if kept == value else _as_json(kept, line) + "\n")
         else:
             lines.append(line)
     return lines

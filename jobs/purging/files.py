@@ -300,7 +300,7 @@ def _without_matches(text: str) -> str:
     def line_without(line: str) -> str:
         try:
             return json.dumps(stripped(json.loads(line)), ensure_ascii=False)
-        except ValueError:
+        except (ValueError, RecursionError):
             return line
 
     if f'"{TALLY}"' not in text:

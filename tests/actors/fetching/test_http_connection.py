@@ -6,6 +6,7 @@ import math
 import ssl
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urljoin
 
 import aiohttp
 import pytest
@@ -350,6 +351,32 @@ def test_a_url_is_sent_as_it_is_written() -> None:
     check_cases(check, [(*host, *path) for host in hosts.items() for path in paths.items()])
 
 
+def test_the_target_of_a_redirect_agrees_with_the_standard_library() -> None:
+    bases = (
+        "https://h.org",
+        "https://h.org/",
+        "https://h.org/x/y?z",
+        "https://h.org/x/y/#f",
+        "http://h.org:8080/x?/a/b",
+    )
+    locations = ("a", "/a", "a/b?c=/d", "?q", "//o.org", "//o.org/a?b#c", "..", "../a", ".", "./", "a/..", "../../../a",
+                 "/..", "/a/../b/.", "mailto:a", "https:", "https:b", "a:b", "%2e%2e/a", "a#b?c")  # fmt: skip
+    check_cases(
+        lambda base, location: (
+            ((target := redirected(base, location)) == (expected := urljoin(base, location)))
+            or pytest.fail(f"{target}, not {expected}")
+        ),
+        [(base, location) for base in bases for location in locations],
+    )
+
+
+def test_an_empty_query_is_kept() -> None:
+    for url in ("https://h.org/a.jpg?", "https://h.org/?", "https://h.org/a//b.jpg?"):
+        assert str(as_given(url)) == url
+    assert as_given("https://h.org?").raw_path_qs == as_given("https://h.org/?#a").raw_path_qs == "/?"
+    assert as_given("https://h.org/a#?").raw_path_qs == "/a"
+
+
 def test_the_target_of_a_redirect() -> None:
     def check(location: str, target: str) -> None:
         header = location.encode("latin-1").decode("utf-8", "surrogateescape")  # as aiohttp decodes the header
@@ -363,4 +390,14 @@ def test_the_target_of_a_redirect() -> None:
         ("?q=%2C", "https://h.org/x/y?q=%2C"),
         ("//o.org/a%2Cb", "https://o.org/a%2Cb"),
         ("https://o.org/a%2Cb/../c", "https://o.org/a%2Cb/../c"),
+        ("/a.jpg?", "https://h.org/a.jpg?"),
+        ("b.jpg?", "https://h.org/x/b.jpg?"),
+        ("/a//b.jpg", "https://h.org/a//b.jpg"),
+        ("a//b/../c", "https://h.org/x/a//c"),
+        ("../../a/./b/..", "https://h.org/a/"),
+        ("/a/https://o.org/b", "https://h.org/a/https://o.org/b"),
+        ("", "https://h.org/x/y?z"),
+        ("#f", "https://h.org/x/y?z#f"),
+        ("?", "https://h.org/x/y?"),
+        ("https:a", "https://h.org/x/a"),
     ])  # fmt: skip

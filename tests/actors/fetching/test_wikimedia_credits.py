@@ -137,6 +137,22 @@ def test_an_answer_of_any_shape_is_credits_or_none() -> None:
     check_cases(check, [body.encode() for body in bodies])
 
 
+def test_failures_of_the_parser_count_as_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps({"query": {"pages": [page("File:A b.jpg", Artist="Ann")]}}).encode()
+
+    def check(error: Exception) -> None:
+        def fail(html: str) -> str:
+            raise error
+
+        monkeypatch.setattr("actors.fetching.wikimedia_credits.text_of", fail)
+        with pytest.raises(NoAnswerError):
+            parse_answer(FILES, body)
+
+    check_cases(
+        check, [(kind("x"),) for kind in (AssertionError, RuntimeError, RecursionError, OverflowError, OSError)]
+    )
+
+
 def test_half_a_character_in_a_name_is_replaced() -> None:
     body = json.dumps({"query": {"pages": [page("File:A b.jpg", Artist="Ann \ud83d")]}}).encode()
     assert parse_answer(FILES, body)[0] == ("Ann \ufffd", UNKNOWN)

@@ -162,3 +162,18 @@ def test_a_number_outside_the_scale_next_to_an_answer_is_neither() -> None:
         assert (answer.status, answer.kind, answer.answer) == (Status.UNPARSED, "not_an_answer", None)
 
     check_cases(check, [{"9": 3}, {"9": "3"}, {"3": 9}, {"9": "Agree"}, {"Agree": 9}])
+
+
+def test_true_and_false_are_yes_and_no_where_these_are_the_answers() -> None:
+    def question(*answers: str) -> Question:
+        return Question("q", "?", "", "nominal", tuple(Answer(value, value.title()) for value in answers))
+
+    asked = question("yes", "no", "unclear")
+    for value, word in ((True, "yes"), (False, "no"), ("True", "yes"), (" false ", "no"), ({"true": True}, "yes")):
+        parsed = parse_answer(value, asked)
+        assert parsed.answer is not None, value
+        assert parsed.answer.value == word
+        for other in (question("agree", "disagree"), question("yes", "maybe")):
+            assert parse_answer(value, other).answer is None, value
+    assert parse_answer("true", question("true", "false", "yes", "no")).answer == Answer("true", "True")
+    assert parse_answers('{"q": true}', [asked])["q"].answer == Answer("yes", "Yes")

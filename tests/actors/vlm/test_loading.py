@@ -21,10 +21,10 @@ from actors.errors import ModelError
 from actors.local_models import resolve
 from actors.prompt_preparer import PromptPreparer
 from actors.rubric_preparer import RubricPreparer
-from actors.vlm.encoding import tokens_of_sizes
+from actors.vlm.encoding import load_processor, tokens_of_sizes
 from actors.vlm.families import FAMILIES
 from actors.vlm.loading import TextProcessor, check_placement, completed, load_vlm, model_facts, rater_name
-from actors.vlm.model_checks import check_vlm
+from actors.vlm.model_checks import check_vlm, head_counts, model_type
 from actors.vlm.rater_settings import RubricSettings
 from actors.vlm.settings import ContextSettings, ModelSettings
 from tests.cases import check_cases
@@ -175,6 +175,56 @@ def test_a_folder_without_a_judge_is_refused_before_anything_is_loaded(tmp_path:
             check_vlm(str(folder))
 
     check_cases(check, cases)
+
+
+def test_sizes_and_classes_of_a_config_are_checked_before_anything_is_loaded(tmp_path: Path) -> None:
+    def check(name: str, key: str, value: Any) -> None:
+        folder = Path(shutil.copytree(resolve(name), tempfile.mkdtemp(dir=tmp_path), dirs_exist_ok=True))
+        config = json.loads((folder / "config.json").read_text())
+        is_size = key in ("hidden_size", "num_attention_heads")
+        (config.get("text_config", config) if is_size else config)[key] = value
+        (folder / "config.json").write_text(json.dumps(config))
+        for read in (check_vlm, head_counts, model_type):
+            if key != "architectures" or read is check_vlm:
+                with pytest.raises(ValueError, match=rf"^{re.escape(str(folder))}: .+") as caught:
+                    read(str(folder))
+                assert "\n" not in str(caught.value)
+                assert len(str(caught.value)) < len(str(folder)) + 300
+
+    models = ("local:qwen2.5-vl-tiny", "local:llama-tiny")
+    sizes: list[Any] = [2**40, 2**70, -1, 0, "x", True, None, 1.5, [1], {}, "9" * 5000]
+    heads: list[Any] = [-1, "x", [], 2**40]
+    classes: list[Any] = [5, [5], [None], [[]], "../../evil"]
+    cases: list[tuple[str, str, Any]] = [(model, "hidden_size", size) for model in models for size in sizes]
+    cases += [(model, "num_attention_heads", size) for model in models for size in heads]
+    cases += [("local:qwen2.5-vl-tiny", part, 5) for part in ("text_config", "vision_config")]
+    cases += [("local:qwen2.5-vl-tiny", "text_config", []), ("local:llama-tiny", "vision_config", "x")]
+    cases += [(model, "architectures", value) for model in models for value in classes]
+    check_cases(check, cases)
+
+
+@pytest.mark.parametrize("name", ["local:qwen2.5-vl-tiny", "local:llama-tiny"])
+def test_the_classes_of_a_processor_are_refused_or_ignored(tmp_path: Path, name: str) -> None:
+    sees_pictures = check_vlm(name)
+
+    def check(key: str, value: Any) -> None:
+        folder = Path(shutil.copytree(resolve(name), tempfile.mkdtemp(dir=tmp_path), dirs_exist_ok=True))
+        for file in ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json"):
+            if (folder / file).is_file():
+                edit(folder / file, **{key: value})
+        for load in (load_processor, lambda model: load_vlm(model)[1]):
+            try:
+                processor = load(str(folder))
+            except ModelError as error:
+                message = str(error)
+            else:  # never a model of pictures that is given none
+                assert hasattr(processor, "image_processor") is sees_pictures
+                continue
+            assert message.startswith(f"{folder}: ")
+            assert "\n" not in message
+
+    classes: list[Any] = ["../../evil", "os", 5, None, [], "AutoProcessor"]
+    check_cases(check, [(key, value) for key in ("processor_class", "tokenizer_class") for value in classes])
 
 
 def test_the_families_are_what_transformers_says() -> None:

@@ -46,8 +46,15 @@ def test_long_elements_and_lines_are_cut_off_or_refused(tmp_path: Path, monkeypa
     deep = "[" * 100_000
     array, lines = tmp_path / "a.json", tmp_path / "b.jsonl"
     array.write_text(f"[1, {deep}")
-    with pytest.raises(InputError, match=r"a\.json: element 2 of the array is nested too deeply"):
+    with pytest.raises(InputError, match=r"a\.json: element 2 of the array is nested too deeply, and the file ends"):
         list(json_files.elements(str(array)))
+    for chunk in (1 << 20, 999, 7):  # one element does not cost the others
+        monkeypatch.setattr(json_files, "CHUNK", chunk)
+        nested = f'{deep[:5000]}"\\"]]", "\\\\", "{{"{"]" * 5000}'
+        array.write_text(f'[1, {nested}, {{"a": {nested}}}, "x"]')
+        first, *faults, last = json_files.elements(str(array))
+        assert (first, last) == (1, "x")
+        assert [str(fault) for fault in faults] == ["nested too deeply"] * 2
     lines.write_text(f'{{"a": 1}}\n{deep}\n')
     rejects: list[Reject] = []
     assert list(json_files.lines(str(lines), rejects.append)) == [(1, {"a": 1})]

@@ -68,6 +68,7 @@ def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
         "b.jpg": "there is 'B.JPG'", "same.png": "there is '0/same.png'",
         "a/b": "there is 'a/b.png'", "a/b.png;x": "it is a list, set separators.pictures=';'",
         "x; a/b.png": "it is a list, set separators.pictures=';'", "x;y": "", "none": "",
+        "x/b%2Epng": "there is 'a/b.png'", "M%C3%BCnchen.PNG": f"there is {decomposed!r}",
         "a/\u212b.png": "there is 'a/\u00c5.png'",  # a third form of two names
     }  # fmt: skip
     for name, hint in hints.items():
@@ -77,3 +78,14 @@ def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
         assert message.startswith(f"f.csv, line 7: no picture {name!r} among the 15 files of pictures.path={tmp_path}")
         assert message.partition(f"pictures.path={tmp_path}")[2] == (f"; {hint}" if hint else "")
     paths.finish()
+
+
+def test_a_percent_encoded_name_has_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("sub/a b.png", "c%20d.png"):
+        (tmp_path / name).write_bytes(b"x")
+    paths = Paths(str(tmp_path), FILE)
+    for name, hint in {"sub/a%20b.png": "sub/a b.png", "a%20B.png": "sub/a b.png", "c d.png": "c%20d.png"}.items():
+        with pytest.raises(InputError, match=rf"; there is '{hint}'$"):
+            paths.find(name, 2)
+    assert paths.find("c%20d.png", 2).image_id == content_id("c%20d.png")

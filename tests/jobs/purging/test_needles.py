@@ -107,6 +107,26 @@ def test_lines_entries_and_cells_are_removed_and_the_rest_stays() -> None:
     assert list(rows) == [["id", "note"], ["x", "two\nlines"]]
 
 
+def test_values_that_python_cannot_store_or_visit_stay_as_they_are() -> None:
+    gone, needles = ID, NEEDLES
+    odd = r'{"item_id": "x", "title": "Smile \ud83d, \udc80", "n": ' + "9" * 400 + "}"
+    named = f'{{"item_id": "{gone}"}}'
+    kept = without(f"[{named}, {odd}]", "a.json", needles)
+    assert kept is not None
+    assert json.loads(kept.encode("utf-8", "surrogateescape")) == [json.loads(odd)]
+    line = f'{{"{gone}": 1, "kept": {odd}}}\n'
+    assert without(f"{line}{odd}\n", "a.jsonl", needles) == f'{{"kept": {odd}}}\n{odd}\n'
+    for deep in (300, 600, 900, 100_000):  # parsed, but too deep for some functions; or not parsed
+        for text, name in ((f"[{named}, {'[' * deep}{']' * deep}]", "a.json"),
+                           (f'{named}\n{{"b": "{gone}", "a": {"[" * deep}{"]" * deep}}}\n', "a.jsonl")):  # fmt: skip
+            kept = without(text, name, needles)
+            assert kept is None or gone not in kept
+    raw = b'{"%s": 1, "kept": "caf\xe9"}\n' % gone.encode()
+    kept = without(raw.decode("utf-8", "surrogateescape"), "a.jsonl", needles)
+    assert kept is not None
+    assert kept.encode("utf-8", "surrogateescape") == b'{"kept": "caf\xe9"}\n'
+
+
 def test_ids_that_are_ordinary_words_count_only_in_fields_for_ids() -> None:
     assert [Needles(Gone({name * 32})).in_text(f"see {name * 32}.") for name in "a7"] == [True] * 2  # content hashes
     needles = Needles(Gone({"7", "dog", "red car", "blue car", "item-7"}, set()))
