@@ -134,6 +134,11 @@ def _show(cfg: ImportRatingsConfig, importer: Importer, manifest: dict[str, Any]
                 for name in rows.Welfare.KEYS
             )
             say(f"  {label}: {shares}")
+    if spans := tallies.get("spans"):
+        say(
+            f"  spans: {spans['shifted']:,} of {spans['of_spans']:,} were shifted to the place of their stored text, "
+            "since tools count line ends and emoji differently"
+        )
     for name, n in tallies.get("conflicts", {}).items():
         say(f"  {name}: {n:,} people have two different values; neither is kept")
     if cfg.reports:

@@ -80,6 +80,7 @@ class Importer:
         self.first_repeat = ""
         self.knows_reports = True  # whether the annotations say who reported a picture
         self._rejected = self._excluded_rows = 0
+        self._shifts: Counter[str] = Counter()  # of spans
         self._annotation_key = [name for name in TABLES[table].key if name not in ("start", "end", "number")]
         self._row_repeats = Repeats(TABLES[table].key)
         # For spans and remarks: one person's spans in one text, or entries in one field.
@@ -146,6 +147,8 @@ class Importer:
         if not raw.num_rows:
             return None
         if self.table == "spans":
+            marked = pc.greater(raw["end"], raw["start"])
+            self._shifts.update(shifted=pc.sum(raw["shifted"]).as_py() or 0, of_spans=pc.sum(marked).as_py() or 0)
             batch = rows.spans(raw, method=self._method, condition=self._condition)
         elif self.table == "remarks":
             entries = remarks.remarks(raw, self._free_texts, rubric=self._rubric, condition=self._condition)
@@ -196,6 +199,8 @@ class Importer:
         counts.filtered = Counter({"excluded": self._excluded_rows} if self._excluded_rows else {})
         if (folder / ROWS_SPOOL).exists():
             self._write_rows(folder / ROWS_SPOOL, writer)
+        if self._shifts["shifted"]:
+            counts.tallies["spans"] = dict(self._shifts)
         if self.table == "ratings":
             counts.tallies |= self._welfare.tallies()
 

@@ -31,6 +31,7 @@ SPANS = pa.schema([
     ("item_id", _STR), ("rater", _STR), ("condition", _STR), ("text_id", _STR), ("kind", _STR),
     ("start", pa.int32()), ("end", pa.int32()), ("category", _STR), ("score", _F64), ("probability", _F64),
     ("status", _STR), ("images", pa.list_(_STR)), ("time", _F64),
+    ("shifted", pa.bool_()),  # whether it was moved to the place of its stored text
     ("annotation", pa.int64()),  # number of the annotation in the file; null: the file does not number them
     ("position", pa.int64()),
 ])  # fmt: skip

@@ -221,23 +221,25 @@ class _Fault(NamedTuple):
 
 
 def _span(span_kind: SpanKind, text: str, span: Mapping[str, Any]) -> dict[str, Any] | _Fault:
-    """Return start, end and category of a span in characters (code points), or its fault."""
+    """Return a span in characters (code points), its category and whether it was shifted; or its fault."""
     start, end, label = span.get("start"), span.get("end"), span.get("label")
     if not isinstance(start, int) or not isinstance(end, int):
         return _Fault("bad_span", f"{span_kind.name}: {start!r} to {end!r} are not whole numbers")
-    stored = span.get("text")
+    stored, place = span.get("text"), (start, end)
     if isinstance(stored, str) and stored and not (start >= 0 and text[start:end] == stored):
-        place = _BrowserText(text).find(stored, start)
-        if place is None:
+        nearest = _BrowserText(text).find(stored, start)
+        if nearest is None:
             message = f"{span_kind.name}: the marked text {stored[:40]!r} is not in the task's text near {start}"
             return _Fault("text_differs", message)
-        start, end = place
+        place = nearest
     elif not stored and span.get("in_browser") and _BrowserText(text).counts_differently(end):
         message = (
             f"{span_kind.name}: {start} to {end} is unclear: the export lacks the marked text, and browsers count line "
             "ends and emoji differently"
         )
         return _Fault("unclear_offsets", message)
+    is_shifted = place != (start, end)
+    start, end = place
     if not 0 <= start < end <= len(text):
         message = f"{span_kind.name}: {start} to {end} is outside of the text of {len(text)} characters"
         return _Fault("span_outside_text", message)
@@ -245,7 +247,7 @@ def _span(span_kind: SpanKind, text: str, span: Mapping[str, Any]) -> dict[str, 
     if label is not None and category is None:
         allowed = ", ".join(category.value for category in span_kind.labels)
         return _Fault("unknown_label", f"{span_kind.name}: label {label!r} is not one of {allowed}")
-    return {"start": start, "end": end, "category": category}
+    return {"start": start, "end": end, "category": category, "shifted": is_shifted}
 
 
 class _BrowserText:

@@ -417,6 +417,20 @@ def test_spans_outside_of_their_text_are_rejects(tmp_path: Path) -> None:
     refused("table=spans: .* span_labels=NAME", source, "table=spans", f"out={tmp_path / 'S'}")
 
 
+def test_shifted_spans_are_counted_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def imported(name: str, *spans: tuple[int, int, str]) -> Any:
+        marked = [result("mistakes", start=a, end=b, text=text, labels=["Wrong object"]) for a, b, text in spans]
+        source = export(tmp_path / f"{name}.json", annotation(marked), generated="\U0001f415 A dog. A cat.")
+        more = ["table=spans", "span_labels=mistakes_omissions"]
+        return ratings(source, *more, f"out={tmp_path / name}")["counts"]["tallies"].get("spans")
+
+    right, of_browser = (4, 7, "dog"), (12, 15, "cat")  # where the emoji counts two
+    assert imported("whole", right) is imported("none") is None
+    assert "were shifted" not in capsys.readouterr().out
+    assert imported("shifted", right, of_browser, (99, 100, "nowhere")) == {"shifted": 1, "of_spans": 2}
+    assert "  spans: 1 of 2 were shifted to the place of their stored text" in capsys.readouterr().out
+
+
 def test_spans_of_a_spreadsheet_have_the_kinds_and_labels_of_the_study(tmp_path: Path) -> None:
     lines = ["mistake,2,5,noun", "Mistakes,6,9,Wrong object", "omission,0,2,", "mistake,0,1,missing", "slip,0,1,noun"]
     lines += ["mistake,9,4,noun", "mistake,9,12,noun+descriptor"]
