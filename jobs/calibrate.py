@@ -78,9 +78,13 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
     kept_raters.keep(run, calibration.with_choices(kept_raters.read([source]), choices.values()))
     manifest = run.finish()
     summary.show_result("calibrate", manifest, run)
+    counted = "pairs of item and label with " + ("gold" if cfg.criterion == "f1" else "people's ratings")
     for choice in choices.values():
         other_value = "undefined" if choice.value_of_other is None else f"{choice.value_of_other:.3f}"
-        say(f"  {choice.text}: {cfg.criterion} {choice.value:.3f} there, {other_value} on the other half")
+        say(
+            f"  {choice.text}: {cfg.criterion} {choice.value:.3f} there (n {choice.pairs:,}), {other_value} on the "
+            f"other half (n {choice.pairs_of_other:,}); n counts {counted}"
+        )
     summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 

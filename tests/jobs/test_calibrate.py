@@ -226,4 +226,6 @@ def test_a_half_without_gold_has_no_value(tables: Path, tmp_path: Path, capsys: 
     assert counts["filtered"] == {"other settings and half": counts["rows_in"] - counts["rows_out"]}
     assert counts["rows_out"] - rated in (0, 1), "the failed row belongs to one of the halves"
     printed = capsys.readouterr().out
-    assert f"  {DEBIASED}, threshold -3, chosen on half a: f1 1.000 there, undefined on the other half\n" in printed
+    values = f"f1 1.000 there (n {2 * len(labelled)}), undefined on the other half (n 0)"
+    words = "n counts pairs of item and label with gold"
+    assert f"  {DEBIASED}, threshold -3, chosen on half a: {values}; {words}\n" in printed

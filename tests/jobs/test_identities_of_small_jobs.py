@@ -107,7 +107,7 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
         ("concepts", [], "",
          "  1 set of 24 labels\n", {"lists": content_id(f"world_religions:{religions}")}),
         ("calibrate", ["cross=true", "choose_on=b", "threshold=-1.5"], "loglik labelled",
-         ", chosen on half b: f1 0.000 there, 0.000 on the other half\n", {
+         "; n counts pairs of item and label with gold\n", {
             "criterion": "f1", "threshold": -1.5, "choose_on": "b", "cross": True, "split_by": None, "seed": 0,
             "condition": "log-likelihood",
             "rubric": kept_rubric.of_rubric(Rubric.from_dict(relevance), relevance).sha256,
