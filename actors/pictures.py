@@ -313,16 +313,16 @@ def _flatten(picture: Image.Image) -> Image.Image:
 def _from_wide_grey(picture: Image.Image) -> Image.Image:
     """Convert grey of 16 bits, 32 bits or in floating point to RGB; Pillow's own conversion would clip it at 255."""
     values = np.nan_to_num(np.asarray(picture).astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
-    if picture.mode.startswith("I;16") and _is_negative(picture):  # of 8 bits, Pillow inverts them itself
-        values = 65535 - values
     low, high = float(values.min()), float(values.max())
     if picture.mode == "F":
         ranges: tuple[float, ...] = (1.0, 255.0)
     else:
         ranges = (65535.0,)
     white = next((top for top in ranges if low >= 0 and high <= top), None)
-    scaled = values / white if white else (values - low) / ((high - low) or 1.0)
-    grey = np.rint(np.nan_to_num(scaled) * 255).astype(np.uint8)
+    scaled = np.nan_to_num(values / white if white else (values - low) / ((high - low) or 1.0))
+    if _is_negative(picture):  # of 8 bits, Pillow inverts them itself
+        scaled = 1 - scaled
+    grey = np.rint(scaled * 255).astype(np.uint8)
     if isinstance(transparent := picture.info.get("transparency"), int):
         grey[values == transparent] = 255
     return Image.fromarray(grey).convert("RGB")

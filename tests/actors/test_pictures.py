@@ -264,3 +264,13 @@ def test_a_transparent_colour_of_16_bits_is_white():
         ((0, 0, 200), (0, 0, 200), (255, 255, 255)),
         ((60_000, 0, 0), (234, 0, 0), (234, 0, 0)),
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "white"), [("float32", 1.0), ("float32", 255.0), ("uint16", 65535)])
+def test_wide_greys_in_which_0_is_white_are_inverted(dtype: str, white: float) -> None:
+    steps = Image.fromarray(np.linspace(0, white, 8).astype(dtype).reshape(1, 8))
+    dark_first, light_first = (
+        np.asarray(decode_rgb(encoded(steps, "TIFF", tiffinfo={262: zero})))[0, :, 0].tolist() for zero in (1, 0)
+    )
+    assert dark_first == [round(255 * step / 7) for step in range(8)]
+    assert light_first == dark_first[::-1]
