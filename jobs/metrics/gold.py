@@ -50,10 +50,10 @@ _WITHOUT_GOLD = (
 )
 _ACCURACY = "Items whose answer is among the right ones / items answered; n counts items."
 _WELCH = (
-    "Two-sided p of Welch's t-test that the mean score of both parts is equal (Welch 1947; Rome, table 3); n counts "
-    "items of both."
+    "Two-sided p that the mean score of both parts is equal, of Welch's t-test (Welch 1947; Rome, table 3), or of "
+    "Student's between units if a unit has several items; n counts items of both."
 )
-_WELCH_DIFFERENCE = "Mean score of the first part minus the second, with Welch's t interval; n counts items of both."
+_WELCH_DIFFERENCE = "Mean score of the first part minus the second; n counts items of both."
 _PART_MEAN = "Mean score of the part's items (Rome, table 3); n counts items."
 _PART_SD = "Standard deviation (n - 1) of the part's scores (Rome, table 3); n counts items."
 _PREFERENCE = (
@@ -347,11 +347,11 @@ def welch(
     n, in_parts = sum(map(len, parts)), asked or (len(parts[0]), len(parts[1]))
     coverage = n / sum(in_parts) if sum(in_parts) else None
     for position, part, requested in zip(("first", "second"), parts, in_parts, strict=True):
-        share = len(part) / requested if requested else None
+        of_part = len(part) / requested if requested else None
         for metric, definition, enough in (("part_mean", mean_text, 1), ("part_sd", sd_text, 2)):
             if len(part) < enough:
                 reason = f"{len(part)} {counted}: at least {enough} are needed"
-                yield undefined(metric, definition, reason, n=len(part), coverage=share, dims={"part": position})
+                yield undefined(metric, definition, reason, n=len(part), coverage=of_part, dims={"part": position})
                 continue
             value = part.mean() if metric == "part_mean" else part.std(ddof=1)
             yield Metric(
@@ -359,7 +359,7 @@ def welch(
                 definition=definition,
                 value=value,
                 n=len(part),
-                coverage=share,
+                coverage=of_part,
                 dims={"part": position},
                 reason="no interval: see mean_difference",
             )

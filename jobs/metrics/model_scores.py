@@ -103,7 +103,7 @@ def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metr
 
 
 def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
-    """Return the group's mean score over items of equal weight, with a bootstrap interval over items.
+    """Return the group's mean score over items of equal weight, with a bootstrap interval over units.
 
     Use it for scores whose differences are comparable; for shares at a threshold, only their order matters.
     """
