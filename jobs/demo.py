@@ -55,15 +55,15 @@ def execute(cfg: DemoConfig) -> None:
         ModuleNotFoundError: a package of the extra `demo` is not installed.
         RunError: a count differs from that of the plain loop, or models are nearer to chance than to being right.
     """
-    from jobs.testbed import environment
-    from jobs.testbed.little_world import comparison, results
+    from jobs.testbed import loopback_s3
+    from jobs.testbed.little_world import results
     from jobs.testbed.loopback_s3 import LoopbackS3, server_program
 
     begun = time.monotonic()
     server_program()  # without its package, end before writing anything
     folder = _empty_folder(cfg.out)
     world = _write_world(folder / "corpus", cfg)
-    with LoopbackS3(folder / "s3") as server, environment.variables(server.environment()):
+    with LoopbackS3(folder / "s3") as server, loopback_s3.temporary_environment(server.environment()):
         server.create_bucket(BUCKET)
         say(f"demo: S3 server at {server.endpoint}, bucket {BUCKET}")
         locations.publish_folder(folder / "corpus", f"s3://{BUCKET}/in")
@@ -87,7 +87,7 @@ def execute(cfg: DemoConfig) -> None:
         raise RunError(
             f"demo: {', '.join(different)}: differs from a plain loop over the same files; please report this bug"
         )
-    comparison.check(answers)
+    results.check(answers)
 
 
 def _write_world(folder: Path, cfg: DemoConfig) -> "World":

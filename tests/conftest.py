@@ -186,10 +186,10 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real S3 server in the environment of this process and of what it starts; the uri of an empty bucket."""
-    from jobs.testbed import environment
+    from jobs.testbed import loopback_s3
     from jobs.testbed.loopback_s3 import LoopbackS3
 
-    with LoopbackS3(tmp_path_factory.mktemp("s3")) as server, environment.variables(server.environment()):
+    with LoopbackS3(tmp_path_factory.mktemp("s3")) as server, loopback_s3.temporary_environment(server.environment()):
         server.create_bucket("remine-tests")
         yield "s3://remine-tests"
 

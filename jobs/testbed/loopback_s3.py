@@ -10,10 +10,12 @@ and checksums, honours `If-None-Match: *` and never shows an incomplete upload. 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
+from jobs.store.files import s3
 from jobs.testbed.s3_server import HOST, S3Server, answers, get
 
 SERVER_MEMORY = "384MiB"  # GOMEMLIMIT; the process then takes about 270 MB
@@ -96,3 +98,29 @@ def _get_json(url: str) -> dict[str, object]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+@contextmanager
+def temporary_environment(values: Mapping[str, str | None]) -> Iterator[None]:
+    """Set variables where AWS libraries, and the workers of a Ray started in the context, find them; then restore them.
+
+    The store rereads its S3 settings at both ends.
+
+    Args:
+        values: name -> value; None removes a variable.
+    """
+    before = {name: os.environ.get(name) for name in values}
+    _set(values)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    s3.forget_settings()

@@ -1,4 +1,7 @@
-"""Code shared by S3 servers on the loopback interface: keys, ports, start and stop, and their clients' environment."""
+"""Code shared by S3 servers on the loopback interface: keys, ports, start and stop, and their clients' environment.
+
+A server's process ends with the process that started it, even if that is killed (`KeptProcess`).
+"""
 
 import abc
 import contextlib
@@ -6,6 +9,8 @@ import os
 import random
 import secrets
 import socket
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +21,6 @@ from typing import ClassVar, Self
 import pyarrow.fs as pafs
 
 from actors.errors import first_line
-from jobs.testbed.kept_process import KeptProcess
 
 HOST = "127.0.0.1"
 REGION = "us-east-1"
@@ -28,6 +32,76 @@ LOG_LINES_IN_ERROR = 20
 # Ports below the range for outgoing connections (from 32768 on Linux), so that no connection takes one between the
 # check and the server's bind.
 PORTS = range(20_000, 32_000)
+
+
+STOP_SECONDS = 10.0
+# PR_SET_PDEATHSIG would end a process with the *thread* that started it, and exists only on Linux. Instead, a keeper
+# process reads from a pipe whose write end only this process has: end of file means that this process stopped or died.
+# The keeper prints the pid of the process on its first line, and finally removes files that the process leaves.
+# It reads the descriptor itself: Python aborts when it ends while a thread waits in `sys.stdin.buffer`.
+KEEPER = f"""
+import contextlib, glob, os, subprocess, sys, threading
+kept = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr)
+print(kept.pid, flush=True)
+def watch():
+    while os.read(0, 1):
+        pass
+    kept.terminate()
+    try:
+        kept.wait({STOP_SECONDS})
+    except subprocess.TimeoutExpired:
+        kept.kill()
+threading.Thread(target=watch, daemon=True).start()
+status = kept.wait()
+for pattern in sys.argv[1].split():
+    for left in glob.glob(pattern):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(left)
+sys.exit(status and 1)
+"""
+
+
+class KeptProcess:
+    """A started process that ends with `stop` or with this process.
+
+    Args:
+        command: the program and its arguments.
+        log: the file to which its output is appended.
+        environment: its entire environment.
+        leftovers: globs (without spaces) of files that it does not always remove.
+
+    Attributes:
+        pid: its process id; None if it could not be started.
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, log: Path, environment: Mapping[str, str], leftovers: Sequence[str] = ()
+    ) -> None:
+        with log.open("ab") as output:
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", "-c", KEEPER, " ".join(leftovers), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                # a separate session, since Ctrl-C must not stop the process while this one still needs it
+                start_new_session=True,
+                env=environment,
+            )
+        assert self._keeper.stdout is not None
+        first = self._keeper.stdout.readline().strip()
+        self.pid = int(first) if first.isdigit() else None
+
+    def status(self) -> int | None:
+        """0 if it succeeded, 1 if it failed; None while it runs."""
+        return self._keeper.poll()
+
+    def stop(self) -> None:
+        """Stop it and wait until it has ended."""
+        for pipe in (self._keeper.stdin, self._keeper.stdout):
+            if pipe is not None:
+                pipe.close()
+        # The keeper itself waits STOP_SECONDS before it kills the process, hence the margin.
+        self._keeper.wait(timeout=STOP_SECONDS + 10)
 
 
 class S3Server(abc.ABC):

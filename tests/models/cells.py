@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from jobs.testbed.little_world.descriptions import NUMBERS
 from jobs.testbed.little_world.drawing import compose
+from jobs.testbed.little_world.scene_texts import NUMBERS
 from jobs.testbed.little_world.scenes import Scene
 from tests.models import packing, pool
 from tests.models.train_encoder import VALUES

@@ -8,8 +8,9 @@ from functools import cache
 from actors.rubrics.prompts import PromptBuilder
 from actors.rubrics.rubric import Rubric
 from jobs.corpora.tric import worded_date
-from jobs.testbed.little_world import captions, census, commentaries, descriptions, entities, questions
+from jobs.testbed.little_world import census, entities, scene_texts
 from jobs.testbed.little_world.scenes import Scene
+from tests.models.little_world import questions
 from tests.models.tasks import Lesson, Task, article_fields, asked_after_pictures, builder, conf, rubric
 
 MIRROR = "Each picture is seen in a mirror: left is right, and right is left."
@@ -115,14 +116,14 @@ def scene_graph(one: Scene, draw: random.Random) -> Lesson:
 
 def comparison(one: Scene, draw: random.Random) -> Lesson:
     """Return a lesson on which of two pictures follows a text; the pictures differ in one to six facts."""
-    facts = draw.sample(descriptions.STATED, draw.choice((1, 2, 4, 6)))
+    facts = draw.sample(scene_texts.STATED, draw.choice((1, 2, 4, 6)))
     return _compared_by(one, facts, draw.choice(("paper", "fast")), draw)
 
 
 def close_comparison(one: Scene, draw: random.Random) -> Lesson:
     """Return a lesson on two pictures, one of which follows a text; half differ in one, often harder, fact."""
     number = draw.choice((1, 1, 1, 2, 4, 6))
-    facts = draw.sample(descriptions.STATED, number) if number > 1 else [draw.choice(ALONE)]
+    facts = draw.sample(scene_texts.STATED, number) if number > 1 else [draw.choice(ALONE)]
     return _compared_by(one, facts, draw.choice(("paper", "paper", "fast")), draw)
 
 
@@ -131,16 +132,16 @@ def _compared_by(one: Scene, facts: Sequence[str], layout: str, draw: random.Ran
 
     Where the pictures precede it, the lesson has several texts.
     """
-    scenes = [one, replace(descriptions.changed(one, facts, draw), number=one.number + OTHER)]
+    scenes = [one, replace(scene_texts.changed(one, facts, draw), number=one.number + OTHER)]
     draw.shuffle(scenes)
     asked = [(0, ""), (1, "")] + [(draw.randrange(2), draw.choice(facts)) for _ in range(3)]
     if layout == "paper":
         asked = [draw.choice(asked)]
     tasks = []
     for better, fact in asked:
-        text = descriptions.description(scenes[better])
+        text = scene_texts.description(scenes[better])
         if fact:
-            text = captions.caption(scenes[better], "en", facts=sorted({fact, draw.choice(facts)}))
+            text = scene_texts.caption(scenes[better], "en", facts=sorted({fact, draw.choice(facts)}))
         tasks += compared(text, scenes, better, layout).tasks
     return Lesson(tuple(scenes), tasks)
 
@@ -171,20 +172,20 @@ def rating(one: Scene, draw: random.Random) -> Lesson:
     layout = draw.choice(("paper", "fast"))
     tasks = []
     for _ in range(1 if layout == "paper" else 4):
-        facts = draw.sample(descriptions.STATED, draw.choice((0, 0, 1, 1, 2, 3, 4)))
-        tasks += rated(one, descriptions.changed(one, facts, draw), len(facts), layout).tasks
+        facts = draw.sample(scene_texts.STATED, draw.choice((0, 0, 1, 1, 2, 3, 4)))
+        tasks += rated(one, scene_texts.changed(one, facts, draw), len(facts), layout).tasks
     return Lesson((one,), tasks)
 
 
 def rated(shown: Scene, asked: Scene, wrong: int, layout: str) -> Lesson:
     """The question how well a picture of `shown` matches the description of `asked`."""
-    ((_, question, prompt),) = builder("image_rating", layout).prompts({"prompt": descriptions.description(asked)})
+    ((_, question, prompt),) = builder("image_rating", layout).prompts({"prompt": scene_texts.description(asked)})
     return Lesson((shown,), [Task(asked_after_pictures(prompt), census.image_rating(wrong), question.codes)])
 
 
 def contextualisation(one: Scene, draw: random.Random) -> Lesson:
     """All questions of `century_contextualisation` about a description with planted merits and faults."""
-    commentary = commentaries.commentary(one, draw)
+    commentary = scene_texts.commentary(one, draw)
     truth = census.century_contextualisation(commentary)
     context = {"generated": commentary.text} | article_fields(one)
     prompts = builder("century_contextualisation", "paper").prompts(context)

@@ -4,10 +4,11 @@ import random
 from collections.abc import Sequence
 
 from jobs.corpora.tric import worded_date
-from jobs.testbed.little_world import descriptions, questions
+from jobs.testbed.little_world import scene_texts
 from jobs.testbed.little_world.scenes import YEARS, Scene
-from jobs.testbed.little_world.studies import DrawnPicture, rating_of
 from tests.models.closed_lessons import compared, rated
+from tests.models.little_world import questions
+from tests.models.little_world.studies import DrawnPicture, rating_of
 from tests.models.tasks import Lesson, Task, builder
 
 DISTANCES = (1, 2, 5, 10, 50)  # years
@@ -34,7 +35,7 @@ def years(one: Scene, distance: int) -> Lesson:
 
 def grade(one: Scene, draw: random.Random, *, wrong: int, layout: str) -> Lesson:
     """Return a lesson on how well a picture matches a text in which `wrong` facts are changed."""
-    asked = descriptions.changed(one, draw.sample(descriptions.STATED, wrong), draw)
+    asked = scene_texts.changed(one, draw.sample(scene_texts.STATED, wrong), draw)
     return rated(one, asked, wrong, layout)
 
 

@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from jobs.testbed.little_world import studies
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
-from jobs.testbed.little_world.tables.rome import LEVELS
 from tests.models import claim_lessons as claims
 from tests.models import closed_lessons as closed
 from tests.models import harder_lessons as harder
 from tests.models import lessons, tasks
 from tests.models import written_lessons as written
 from tests.models.judge import Answered, Judge
+from tests.models.little_world import studies
+from tests.models.little_world.rome import LEVELS
 from tests.models.pool import HELD_OUT
 from tests.models.tasks import Lesson
 

@@ -5,7 +5,9 @@ from collections.abc import Collection, Mapping
 from math import isnan
 from pathlib import Path
 
-from jobs.testbed.little_world.tables import Table, Tables
+# A value is None if it is undefined, and NaN if it may be anything.
+Table = Mapping[tuple[str, ...], float | None]  # value by row headers and column
+Tables = Mapping[str, Table]  # by the name of the table
 
 EXACT = 1e-9
 

@@ -15,7 +15,7 @@ from actors.marking.prompts import SpanPrompts
 from actors.rubrics.instructions import Instruction
 from actors.rubrics.prompts import Prompt, PromptBuilder
 from actors.rubrics.rubric import Rubric
-from jobs.testbed.little_world import articles
+from jobs.testbed.little_world import scene_texts
 from jobs.testbed.little_world.scenes import Scene
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -67,7 +67,7 @@ def conf(group: str, name: str) -> Any:
 
 def article_fields(one: Scene) -> dict[str, str]:
     """Return the context fields of a record about the scene."""
-    return {"page_title": articles.title(one), "context_page_description": articles.article(one)}
+    return {"page_title": scene_texts.title(one), "context_page_description": scene_texts.article(one)}
 
 
 def asked_after_pictures(prompt: Prompt) -> Prompt:

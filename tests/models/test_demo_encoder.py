@@ -15,7 +15,7 @@ from PIL import Image
 from actors import linking
 from actors.encoders.facts import encoder_facts
 from actors.encoders.towers import find_geometry, load_tower
-from jobs.testbed.little_world import captions, drawing, entities
+from jobs.testbed.little_world import drawing, entities, scene_texts
 from jobs.testbed.little_world.scenes import distinct_scenes, random_scene
 from tests.models.pool import HELD_OUT, SEEN
 
@@ -61,7 +61,7 @@ def vectors(encoder: Encoder) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def english(encoder: Encoder) -> torch.Tensor:
-    return encoder.texts([captions.caption(one, "en") for one in SCENES])
+    return encoder.texts([scene_texts.caption(one, "en") for one in SCENES])
 
 
 def recall(queries: torch.Tensor, corpus: torch.Tensor) -> float:
@@ -82,9 +82,9 @@ def test_it_is_identified_by_its_weights_and_has_both_towers() -> None:
     assert facts.texts
 
 
-@pytest.mark.parametrize("language", captions.LANGUAGES)
+@pytest.mark.parametrize("language", scene_texts.LANGUAGES)
 def test_captions_of_each_language_find_their_pictures(encoder: Encoder, vectors: torch.Tensor, language: str) -> None:
-    texts = encoder.texts([captions.caption(one, language) for one in SCENES])
+    texts = encoder.texts([scene_texts.caption(one, language) for one in SCENES])
     assert recall(texts, vectors) > LEAST_RECALL
     assert recall(vectors, texts) > LEAST_RECALL
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from jobs.testbed.little_world.descriptions import NO_PICTURE
-from jobs.testbed.little_world.questions import ASKED
+from jobs.testbed.little_world.scene_texts import NO_PICTURE
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
 from tests.models import claim_lessons as claims
 from tests.models import closed_lessons as closed
@@ -19,6 +18,7 @@ from tests.models import harder_lessons as harder
 from tests.models import tasks
 from tests.models import written_lessons as written
 from tests.models.judge import Answered, Judge
+from tests.models.little_world.questions import ASKED
 from tests.models.pool import HELD_OUT
 from tests.models.tasks import Lesson
 

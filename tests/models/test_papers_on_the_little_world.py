@@ -14,12 +14,12 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime.command_line import cli
-from jobs.testbed.little_world import census, entities, knowledge_base, questions, studies
+from jobs.testbed.little_world import census, entities
 from jobs.testbed.little_world.corpus import write_world
-from jobs.testbed.little_world.knowledge_base import NAMED
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
-from jobs.testbed.little_world.tables import caire, century, docent, rome, tric
 from tests.factories import rows_of, write_csv
+from tests.models.little_world import caire, century, docent, knowledge_base, questions, rome, studies, tric
+from tests.models.little_world.knowledge_base import NAMED
 from tests.models.paper_tables import assert_tables, read_tables
 from tests.models.tasks import rubric
 

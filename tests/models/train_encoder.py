@@ -19,9 +19,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from jobs.testbed.little_world import articles, captions, entities
-from jobs.testbed.little_world.facts import BY_NAME, COLOURS, COUNTS, SHAPES, SIDES, STYLES
-from jobs.testbed.little_world.scenes import VISIBLE, Scene
+from jobs.testbed.little_world import entities, scene_texts
+from jobs.testbed.little_world.scenes import BY_NAME, COLOURS, COUNTS, SHAPES, SIDES, STYLES, VISIBLE, Scene
 from tests.models import pool
 
 WIDTH, LENGTH, VOCABULARY = 128, 24, 1000
@@ -90,20 +89,20 @@ def write_processors(folder: Path, texts: Sequence[str]) -> Any:
 def text_about(scene: Scene, draw: random.Random) -> tuple[str, tuple[str, ...]]:
     """Return a text about a scene, and the visible facts that it states."""
     kind = draw.random()
-    language = draw.choice(list(captions.LANGUAGES))
+    language = draw.choice(list(scene_texts.LANGUAGES))
     entity = entities.entity_of(scene)
     if kind < 0.5:
-        return captions.caption(scene, language), VISIBLE
+        return scene_texts.caption(scene, language), VISIBLE
     if kind < 0.75:
         stated = tuple(draw.sample(VISIBLE, draw.randint(1, 5)))
-        return captions.caption(scene, language, facts=stated), stated
+        return scene_texts.caption(scene, language, facts=stated), stated
     if kind < 0.85:
         return entity.lemma(draw.choice(("en", language))), entities.FACTS
     if kind < 0.9:
         return entity.gloss, entities.FACTS
     if kind < 0.95:
         return entity.article, entities.FACTS
-    return articles.article(scene), ("country_name",)
+    return scene_texts.article(scene), ("country_name",)
 
 
 def matching(one: Sequence[Scene], stated: Sequence[tuple[str, ...]], codes: np.ndarray) -> torch.Tensor:

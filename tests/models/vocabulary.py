@@ -6,9 +6,18 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import groupby
 
-from jobs.testbed.little_world import commentaries, descriptions
-from jobs.testbed.little_world.facts import BY_NAME, COLOURS, EVENTS, FEASTS, MEMORIES, OPINIONS, SHAPES
-from jobs.testbed.little_world.scenes import YEARS, random_scene
+from jobs.testbed.little_world import scene_texts
+from jobs.testbed.little_world.scenes import (
+    BY_NAME,
+    COLOURS,
+    EVENTS,
+    FEASTS,
+    MEMORIES,
+    OPINIONS,
+    SHAPES,
+    YEARS,
+    random_scene,
+)
 from tests.models.lessons import ALL
 from tests.models.tasks import builder, rubric
 
@@ -24,7 +33,7 @@ PHRASES = (
     "Description: ", "The GENERATED description again, with one piece marked: ",
     "The CORRECT description again, with one piece marked: ", 'What holds for the words "',
     '" in [[ ]]? Other pieces may be wrong as well; judge these words only.', '" in [[ ]]? Judge these words only.',
-    "[[", "]]", descriptions.NO_PICTURE, *commentaries.LOADED, *commentaries.OPINIONS,
+    "[[", "]]", scene_texts.NO_PICTURE, *scene_texts.LOADED, *scene_texts.VERDICTS,
 )  # fmt: skip
 _CHANGING = re.compile(
     rf"^Question: |^- (?!Yes|No)|\[\[\w|^What holds |^Description: |\b({'|'.join((*SHAPES, *COLOURS, *BY_NAME))})\b"
@@ -50,10 +59,10 @@ def fixed_runs() -> list[str]:
 
 def words() -> list[str]:
     """Return the words that tell scenes, answers and articles apart, and the years."""
-    values = [str(value) for listed in descriptions.VALUES.values() for value in listed if isinstance(value, str)]
+    values = [str(value) for listed in scene_texts.VALUES.values() for value in listed if isinstance(value, str)]
     labels = [a.value for q in rubric("century_labels").questions for a in q.answers if not a.value.isdigit()]
     sentences = [*EVENTS, *FEASTS.values(), *OPINIONS, *MEMORIES]
-    return [*dict.fromkeys((*values, *descriptions.NUMBERS, *labels, *sentences, *map(str, YEARS), " A", " B"))]
+    return [*dict.fromkeys((*values, *scene_texts.NUMBERS, *labels, *sentences, *map(str, YEARS), " A", " B"))]
 
 
 def phrases() -> list[str]:

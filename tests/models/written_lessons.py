@@ -9,7 +9,7 @@ from typing import Any
 from actors.marking.model import bullets
 from actors.rubrics.instructions import asked_questions
 from actors.rubrics.prompts import Prompt
-from jobs.testbed.little_world import census, commentaries, descriptions
+from jobs.testbed.little_world import census, scene_texts
 from jobs.testbed.little_world.scenes import Scene
 from tests.models.tasks import Lesson, Task, article_fields, asked_after_pictures, instructed, rubric, span_prompts
 
@@ -22,9 +22,9 @@ def described(one: Scene, draw: random.Random) -> Lesson:
 
 def described_as(one: Scene, name: str, *, has_picture: bool = True) -> Lesson:
     """The description that the instruction `name` asks for."""
-    text = f"{descriptions.description(one)}." if has_picture else descriptions.NO_PICTURE
+    text = f"{scene_texts.description(one)}." if has_picture else scene_texts.NO_PICTURE
     if name == "explicit_context" and has_picture:
-        text += f" {commentaries.background(one)}"
+        text += f" {scene_texts.background(one)}"
     return Lesson((one,) if has_picture else (), [Task(instructed(name, article_fields(one), {}), text)])
 
 
@@ -38,7 +38,7 @@ def retold(one: Scene, draw: random.Random) -> Lesson:
     fields = article_fields(one)
     text = f"Title: {fields['page_title']}\nText: {fields['context_page_description']}"
     return Lesson(
-        (), [Task(Prompt((f"{text}\n\nRepeat the first sentence of the text.",), ""), commentaries.background(one))]
+        (), [Task(Prompt((f"{text}\n\nRepeat the first sentence of the text.",), ""), scene_texts.background(one))]
     )
 
 
@@ -51,17 +51,17 @@ def json_labels(one: Scene, draw: random.Random) -> Lesson:
 
 def marks(one: Scene, draw: random.Random) -> Lesson:
     """The wrong words of descriptions, and those that they omit, one per line, or NONE (`mark_spans method=direct`)."""
-    correct = descriptions.description(one)
+    correct = scene_texts.description(one)
     tasks = []
     for number in range(5):
-        planted = descriptions.planted(one, seed=draw.randrange(10**6))
-        wrong = [descriptions.words(planted.described, fact) for fact in planted.wrong]
+        planted = scene_texts.planted(one, seed=draw.randrange(10**6))
+        wrong = [scene_texts.stated_words(planted.described, fact) for fact in planted.wrong]
         values: dict[str, Any] = {"correct": correct, "generated": planted.text, "labels": ""}
         if number < 3:
             prompt, lines = _marked("mistakes", values), wrong
         else:
             prompt = _marked("omissions", values | {"mistakes": bullets(wrong)})
-            lines = [descriptions.words(one, fact) for fact in descriptions.STATED if fact in planted.omitted]
+            lines = [scene_texts.stated_words(one, fact) for fact in scene_texts.STATED if fact in planted.omitted]
         tasks.append(Task(prompt, "\n".join(lines) or "NONE"))
     return Lesson((one,), tasks)
 

@@ -1,8 +1,7 @@
 """The census: the true answers to each rubric's questions, computed from the scene."""
 
-from jobs.testbed.little_world.commentaries import Commentary
-from jobs.testbed.little_world.facts import CONTENT, COUNTRIES, EVENTS, IMAGE_TYPES, relevance
-from jobs.testbed.little_world.scenes import MODERN, Scene
+from jobs.testbed.little_world.scene_texts import Commentary
+from jobs.testbed.little_world.scenes import CONTENT, COUNTRIES, EVENTS, IMAGE_TYPES, MODERN, Scene, relevance
 
 # Questions of `century_labels` that only the picture answers, and questions that only the article answers.
 SEEN = ("image_type", "content_type", "sub_region", "sensitive")

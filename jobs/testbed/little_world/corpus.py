@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
-from jobs.testbed.little_world import articles, captions, census, drawing, entities
-from jobs.testbed.little_world.facts import EVENTS
-from jobs.testbed.little_world.scenes import Scene, distinct_scenes
+from jobs.testbed.little_world import census, drawing, entities, scene_texts
+from jobs.testbed.little_world.scenes import EVENTS, Scene, distinct_scenes
 from jobs.testbed.synthetic import CorpusFacts, Subject, write_corpus
 
 SEED = 7  # seed of the demo's scenes, none of which was used in training
@@ -53,22 +52,22 @@ def write_world(folder: Path, rubric: Rubric, *, rows: int, pictures: int) -> Wo
 
 def _subject(scene: Scene, extension: str) -> Subject:
     picture = drawing.encoded(scene, extension, seed=SEED)
-    return Subject(articles.title(scene), articles.article(scene), extension, picture)
+    return Subject(scene_texts.title(scene), scene_texts.article(scene), extension, picture)
 
 
 def _page(scene: Scene) -> str:
-    return articles.title(scene).lower().replace(",", "").replace(" ", "-")
+    return scene_texts.title(scene).lower().replace(",", "").replace(" ", "-")
 
 
 def _write_knowledge_base(path: Path, scenes: Sequence[Scene]) -> None:
     """Write the feasts with their names, and a node per page with its caption, in one of the languages, as gloss."""
-    languages = list(captions.LANGUAGES)
+    languages = list(scene_texts.LANGUAGES)
     with path.open("w", encoding="utf-8") as file:
         for entity in entities.entities():
             names = [entity.lemma(language) for language in languages]
             file.write(json.dumps({"node": entity.node, "lemmas": names, "gloss": None}, ensure_ascii=False) + "\n")
         for number, scene in enumerate(scenes):
-            gloss = captions.caption(scene, languages[number % len(languages)])
+            gloss = scene_texts.caption(scene, languages[number % len(languages)])
             file.write(json.dumps({"node": _page(scene), "lemmas": [], "gloss": gloss}, ensure_ascii=False) + "\n")
 
 

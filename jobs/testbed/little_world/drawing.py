@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw
 
-from jobs.testbed.little_world.facts import COLOURS, RGB
-from jobs.testbed.little_world.scenes import Scene
+from jobs.testbed.little_world.scenes import COLOURS, RGB, Scene
 
 SIDE = 256
 CELL = SIDE // 4

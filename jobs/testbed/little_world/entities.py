@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from jobs.testbed.little_world.captions import LANGUAGES
-from jobs.testbed.little_world.facts import BY_NAME, COUNTRIES, FEASTS, SHAPES
-from jobs.testbed.little_world.scenes import Scene
+from jobs.testbed.little_world.scene_texts import LANGUAGES
+from jobs.testbed.little_world.scenes import BY_NAME, COUNTRIES, FEASTS, SHAPES, Scene
 
 FACTS = ("shape", "country_name")  # facts of a scene that determine its entity
 

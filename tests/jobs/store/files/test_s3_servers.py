@@ -24,7 +24,7 @@ from jobs.store.files.s3 import client, key_path
 from jobs.store.reading import open_table
 from jobs.store.run_files import IDENTITY, read_json, run_uri
 from jobs.store.runs import claim
-from jobs.testbed import environment
+from jobs.testbed import loopback_s3
 from jobs.testbed.synthetic import write_corpus
 from tests import reliability
 from tests.jobs.store.racing import Racer, race, race_commands
@@ -58,7 +58,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         pytest.skip(absence)
     with (
         kind.create(tmp_path_factory.mktemp("server")) as server,
-        environment.variables({**server.environment(), **kind.variables}),
+        loopback_s3.temporary_environment({**server.environment(), **kind.variables}),
     ):
         server.create_bucket("tables")
         yield (store := Store(kind, "s3://tables"))
@@ -268,7 +268,7 @@ def test_one_of_two_commands_writes_the_table(
 
 def test_the_settings_of_checksums(store: Store, mine: list[str], out: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    with environment.variables(dict.fromkeys(CHECKSUMS)):
+    with loopback_s3.temporary_environment(dict.fromkeys(CHECKSUMS)):
         code = cli.main("mine", [*mine, f"out={out}"])
     printed = capsys.readouterr().err.strip().splitlines()
     if not store.kind.needs_settings:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
-from jobs.testbed.little_world import census, corpus, descriptions, drawing, entities, knowledge_base, questions
-from jobs.testbed.little_world.facts import COUNTRIES
-from jobs.testbed.little_world.scenes import Scene, random_scene
+from jobs.testbed.little_world import census, corpus, drawing, entities, scene_texts
+from jobs.testbed.little_world.scenes import COUNTRIES, Scene, random_scene
+from tests.models.little_world import knowledge_base, questions
 
 SEED = 7  # seed of the pictures, none of which was used in training
 TWIN = 700_000  # added to a scene's number for its twin
@@ -107,7 +107,7 @@ def write_rome(folder: Path, scenes: Sequence[Scene]) -> dict[str, DrawnPicture]
         The content of each picture, by file name.
     """
     drawn = drawn_pictures(scenes)
-    prompts = {scene: descriptions.description(scene) for scene in scenes}
+    prompts = {scene: scene_texts.description(scene) for scene in scenes}
     _paint(folder / "pictures", {name: picture.shown for name, picture in drawn.items()})
     _write_csv(
         folder / "rome.csv",
@@ -144,23 +144,23 @@ def drawn_pictures(scenes: Sequence[Scene]) -> dict[str, DrawnPicture]:
     return drawn
 
 
-def write_docent(folder: Path, scenes: Sequence[Scene]) -> dict[tuple[str, str], descriptions.Planted]:
+def write_docent(folder: Path, scenes: Sequence[Scene]) -> dict[tuple[str, str], scene_texts.Planted]:
     """Write pictures with true descriptions, and with descriptions by two invented models with mistakes and omissions.
 
     Returns:
         The faults of each model's description, by the name of the picture's file and the model.
     """
-    written: dict[tuple[str, str], descriptions.Planted] = {}
+    written: dict[tuple[str, str], scene_texts.Planted] = {}
     rows = []
     for scene in scenes:
         name = f"{scene.number}.png"
         by_writer = {
-            writer: descriptions.planted(scene, seed=number, omissions=(0, 1, 1))
+            writer: scene_texts.planted(scene, seed=number, omissions=(0, 1, 1))
             for number, writer in enumerate(WRITERS)
         }
         written |= {(name, writer): planted for writer, planted in by_writer.items()}
         texts = {writer: planted.text for writer, planted in by_writer.items()}
-        rows.append({"picture": name, "correct": descriptions.description(scene)} | texts)
+        rows.append({"picture": name, "correct": scene_texts.description(scene)} | texts)
     _paint(folder / "pictures", {f"{scene.number}.png": scene for scene in scenes})
     _write_csv(folder / "docent.csv", rows)
     return written
@@ -214,7 +214,7 @@ def spans_of_people(planted: Mapping[str, Sequence[tuple[int, int]]], number: in
 
 def _another(scene: Scene, fact: str, value: Any) -> Any:
     """Return `value`, or the next one if the scene has it."""
-    values = list(descriptions.VALUES[fact])
+    values = list(scene_texts.VALUES[fact])
     return value if value != getattr(scene, fact) else values[(values.index(value) + 1) % len(values)]
 
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobs.testbed.little_world.entities import Entity, entities
-from jobs.testbed.little_world.facts import BY_NAME
-from jobs.testbed.little_world.scenes import Scene, random_scene
+from jobs.testbed.little_world.scenes import BY_NAME, Scene, random_scene
 
 NAMED, CATALOGUED = "named", "catalogued"  # the two data sets of table 3
 UNIONS = {"Coast": NAMED, "Steppe": NAMED, "Isles": CATALOGUED, "Delta": CATALOGUED}

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import NamedTuple
 
-from jobs.testbed.little_world import descriptions
-from jobs.testbed.little_world.descriptions import Planted
+from jobs.testbed.little_world import scene_texts
+from jobs.testbed.little_world.scene_texts import Planted
 from jobs.testbed.little_world.scenes import Scene
-from jobs.testbed.little_world.tables import Table, Tables
-from jobs.testbed.little_world.tables.statistics import pearson, ranks
+from tests.models.little_world.table_statistics import pearson, ranks
+from tests.models.paper_tables import Table, Tables
 
 KINDS = {"mistake": "Mistakes", "omission": "Omissions"}
 PEOPLE = "people"
@@ -28,8 +28,8 @@ class Described(NamedTuple):
 def planted_places(scene: Scene, planted: Planted) -> dict[str, tuple[Place, ...]]:
     """Return the places of the mistakes in the generated description, and of the omissions in the true one."""
     return {
-        "mistake": tuple(descriptions.places(planted.text, planted.described, planted.wrong)),
-        "omission": tuple(descriptions.places(descriptions.description(scene), scene, planted.omitted)),
+        "mistake": tuple(scene_texts.places(planted.text, planted.described, planted.wrong)),
+        "omission": tuple(scene_texts.places(scene_texts.description(scene), scene, planted.omitted)),
     }
 
 
@@ -61,7 +61,7 @@ def tables(described: Sequence[Described], *, markers: Sequence[str]) -> Tables:
 def _scores(description: Described, marks: Sequence[Mapping[str, tuple[Place, ...]]]) -> dict[str, float]:
     """Return the means over raters; a planted word is a token of its text."""
     generated, correct = (len(re.findall(r"\w+|[^\w\s]", text)) for text in
-                          (description.planted.text, descriptions.description(description.scene)))  # fmt: skip
+                          (description.planted.text, scene_texts.description(description.scene)))  # fmt: skip
     mistakes, omissions = (mean(len(marked[kind]) for marked in marks) for kind in KINDS)
     return {
         "Mistakes": mistakes,

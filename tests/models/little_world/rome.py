@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from math import exp, nan
 from statistics import mean, stdev
 
-from jobs.testbed.little_world import questions, studies
-from jobs.testbed.little_world.studies import DrawnPicture
-from jobs.testbed.little_world.tables import Tables
-from jobs.testbed.little_world.tables.statistics import krippendorff, pearson, ranks, welch
+from tests.models.little_world import questions, studies
+from tests.models.little_world.studies import DrawnPicture
+from tests.models.little_world.table_statistics import krippendorff, pearson, ranks, welch
+from tests.models.paper_tables import Tables
 
 LEVELS = ("1", "2", "3", "4", "5")
 STEPS = 20  # bins of the histogram of scores

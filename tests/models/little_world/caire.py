@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from statistics import mean, median, stdev
 
-from jobs.testbed.little_world import census, entities, knowledge_base, studies
+from jobs.testbed.little_world import census, entities
 from jobs.testbed.little_world.entities import Entity
-from jobs.testbed.little_world.facts import COUNTRIES
-from jobs.testbed.little_world.scenes import Scene
-from jobs.testbed.little_world.tables import Tables
-from jobs.testbed.little_world.tables.statistics import krippendorff, pearson, ranks
+from jobs.testbed.little_world.scenes import COUNTRIES, Scene
+from tests.models.little_world import knowledge_base, studies
+from tests.models.little_world.table_statistics import krippendorff, pearson, ranks
+from tests.models.paper_tables import Tables
 
 SHOWN = {
     "none": "no context",

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 
 from actors.rubrics.rubric import Rubric
 from jobs.html.formats import in_words
-from jobs.testbed.little_world.tables import Tables
+from tests.models.paper_tables import Tables
 
 SCALES = ("sensitive", "controversial", "commemorative")
 DIVERSITY = ("image_type", "content_type", "concept", "sub_region")

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean, median, stdev
 
-from jobs.testbed.little_world import questions
 from jobs.testbed.little_world.scenes import Scene
-from jobs.testbed.little_world.studies import twin
-from jobs.testbed.little_world.tables import Table, Tables
+from tests.models.little_world import questions
+from tests.models.little_world.studies import twin
+from tests.models.paper_tables import Table, Tables
 
 LABELS = {"year": "Year", "words": "Words per caption", "characters": "Characters per caption"}
 WIDTHS = {"year": 1, "words": 1, "characters": 10}

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
 
-from jobs.testbed.little_world.captions import caption
-from jobs.testbed.little_world.descriptions import NUMBERS, changed, description
+from jobs.testbed.little_world.scene_texts import NUMBERS, caption, changed, description
 from jobs.testbed.little_world.scenes import YEARS, Scene
 
 DRAWN = ("shape", "colour", "count", "side")  # facts that a picture made from a text may get wrong
