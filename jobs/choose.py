@@ -105,7 +105,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     for line, cells in delimited.records(file.uri, dialect, choice_sheet.COLUMNS):
         row = {name: spreadsheet_cells.original(cell) for name, cell in cells.items()}
         if empty := [name for name in ("query_id", "item_id") if not row[name]]:
-            raise InputError(f"{file.uri}: line {line}: column {empty[0]} is empty{hint}")
+            raise InputError(f"line {line}: column {empty[0]} is empty{hint}", place=file.uri)
         items = by_prompt.setdefault(row["query_id"], {})
         if not exclusion_filter.hit(row["item_id"], row["url"]) and row["chosen"].strip():
             item = choice_sheet.item_of(row)

@@ -1,13 +1,78 @@
-"""The two errors with which a job ends, and their exit codes."""
+"""The two errors with which a job ends, and their exit codes.
+
+An error carries its parts as fields, so that whoever knows more can add it: code that reads a file knows the place and
+what is wrong, the job that asked for the file knows the key, and the configuration knows the key's value.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+_LISTED = 3  # elements of a list that a message shows
 
 
-class InputError(ValueError):
+class JobError(Exception):
+    """An error whose text is `key=value: place: why; remedy`, of which all but `why` may be absent.
+
+    Attributes:
+        why: what is wrong, in one line.
+        key: the dotted key whose value is wrong.
+        value: the value of `key`; the command line adds it from the configuration.
+        place: the path, URI or model that it is about; the command line adds the key that names it.
+        remedy: what to do.
+        job: the job of a configuration that is wrong; the command line of this job leaves it out.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        why: str,
+        *,
+        key: str | None = None,
+        value: Any = None,
+        place: str | None = None,
+        remedy: str | None = None,
+        job: str | None = None,
+    ) -> None:
+        super().__init__(why)  # pickling passes it, and restores the other fields from __dict__
+        self.why, self.key, self.value, self.place, self.remedy, self.job = why, key, value, place, remedy, job
+
+    def __str__(self) -> str:
+        return f"{self.job}: {self.sentence}" if self.job else self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """The text without the job; complete also if Ray has wrapped the error."""
+        named = self.key if self.value is None or not self.key else f"{self.key}={shown(self.value)}"
+        text = ": ".join(part for part in (named, self.place, self.why) if part)
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class InputError(JobError, ValueError):
     """The input or configuration is wrong, and nothing was written. The message is one line. Exit code 2."""
 
     exit_code = 2
 
 
-class RunError(RuntimeError):
+class RunError(JobError, RuntimeError):
     """The run failed or does not balance; completed units are kept. Exit code 1."""
 
-    exit_code = 1
+
+@contextlib.contextmanager
+def about(key: str) -> Iterator[None]:
+    """Give the errors of a block the key whose value the block reads, unless they have one."""
+    try:
+        yield
+    except (InputError, RunError) as error:
+        error.key = error.key or key
+        raise
+
+
+def shown(value: Any) -> str:
+    """Return a value as users type it; a list shortened."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(shown, value[:_LISTED]))}{',…' if len(value) > _LISTED else ''}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)

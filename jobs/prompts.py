@@ -140,7 +140,7 @@ def _lines(uri: str) -> list[str]:
     try:
         return text_lines(locations.read_bytes(uri).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: not UTF-8 (byte {error.start}); save the file as UTF-8") from error
+        raise InputError(f"not UTF-8 (byte {error.start}); save the file as UTF-8", place=uri) from error
 
 
 JOB = cli.Job("prompts", PromptsConfig, execute)

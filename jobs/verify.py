@@ -149,7 +149,7 @@ def _refuse(uri: str, faults: Sequence[Fault]) -> None:
     if faults:
         hint = "; repair=true sets damaged units aside, which the table's command then writes again"
         mendable = any(fault.damaged for fault in faults)
-        raise RunError(f"{uri}: {quantity(len(faults), 'fault')}{hint if mendable else ''}")
+        raise RunError(f"{quantity(len(faults), 'fault')}{hint if mendable else ''}", place=uri)
 
 
 JOB = cli.Job("verify", VerifyConfig, execute, positional=("input",), resumes=False)

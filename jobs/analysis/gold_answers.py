@@ -56,12 +56,14 @@ def read_gold(uri: str, columns: GoldColumns, group_by: str | None, *, encoding:
             row += 1
             if query is None or answer is None:
                 position, empty = _empty_cell(uri, columns, row, columns.answer if query else columns.query, encoding)
-                raise InputError(f"{uri}: {position}: {empty} is empty; fill it in or delete the row")
+                raise InputError(f"{position}: {empty} is empty; fill it in or delete the row", place=uri)
             right[query].add(answer)
             if group_by and group.setdefault(query, name or "") != (name or ""):
-                raise InputError(f"{uri}: {query} is in two groups of {group_by}: {group[query]!r} and {name or ''!r}")
+                raise InputError(
+                    f"{query} is in two groups of {group_by}: {group[query]!r} and {name or ''!r}", place=uri
+                )
     if not right:
-        raise InputError(f"{uri}: the file has no rows")
+        raise InputError("the file has no rows", place=uri)
     return GoldAnswers(dict(right), group)
 
 

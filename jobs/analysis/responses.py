@@ -43,7 +43,7 @@ def refusal_rates(
             try:
                 rates.add(rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"]))) if exclusion_filter else rows)
             except ValueError as error:
-                raise InputError(f"{footer.object.uri}: {error}") from error
+                raise InputError(str(error), place=footer.object.uri) from error
         counted = np.unique(np.concatenate(fresh))
     return rates.rates()
 

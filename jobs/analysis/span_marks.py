@@ -86,7 +86,7 @@ def read_statuses(sources: Sequence[TableSource]) -> dict[str, dict[SpanRater, d
 def _add(marked: MarkedText, row: Mapping[str, Any], uri: str) -> None:
     start, end = row["start"], row["end"]
     if start < 0 or end < start:
-        raise InputError(f"{uri}: text_id={row['text_id']}: span from {start} to {end}; must be 0 <= start <= end")
+        raise InputError(f"text_id={row['text_id']}: span from {start} to {end}; must be 0 <= start <= end", place=uri)
     if end == start:
         return
     if row["probability"] is not None:

@@ -153,18 +153,21 @@ def read_captions(split: Split, captions: TableSource, vectors: TableSource) -> 
     worded: dict[Wording, WordedCaptions] = {}
     for wording, text_of in ids.items():
         if set(text_of) != set(split.captions):
-            raise InputError(f"{captions.uri}: not the captions of this split; run remine tric_captions on the split")
+            raise InputError(
+                "not the captions of this split; run remine tric_captions on the split", place=captions.uri
+            )
         texts = [text_of[index] for index in split.captions]
         if missing := [text for text in texts if text not in vector_of]:
             raise InputError(
-                f"{vectors.uri}: {len(missing):,} captions have no vector; run remine embed on {captions.uri}"
+                f"{len(missing):,} captions have no vector; run remine embed on {captions.uri}", place=vectors.uri
             )
         worded[wording] = WordedCaptions(texts, list(split.captions), np.stack([vector_of[text] for text in texts]))
     for template in {template for template, _ in worded}:
         for day in split.dates:
             if (template, bucket(day, template)) not in worded:
                 raise InputError(
-                    f"{captions.uri}: no captions worded for {bucket(day, template)} ({template}); run "
-                    "remine tric_captions on the split"
+                    f"no captions worded for {bucket(day, template)} ({template}); run "
+                    "remine tric_captions on the split",
+                    place=captions.uri,
                 )
     return worded

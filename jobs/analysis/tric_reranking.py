@@ -63,15 +63,18 @@ def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -
         columns = (batch[name].to_pylist() for name in ("query_id", "rank", "item_id"))
         for query, rank, item in zip(*columns, strict=True):
             if query not in position_of:
-                raise InputError(f"{neighbors.uri}: {query} is not a picture of this split; run remine tric_rank on it")
+                raise InputError(
+                    f"{query} is not a picture of this split; run remine tric_rank on it", place=neighbors.uri
+                )
             if index_of.get(item) not in split.captions:
                 raise InputError(
-                    f"{neighbors.uri}: {item} is not in {captions.uri}, or not a caption of this split; run "
-                    "remine tric_rank with these captions"
+                    f"{item} is not in {captions.uri}, or not a caption of this split; run "
+                    "remine tric_rank with these captions",
+                    place=neighbors.uri,
                 )
             places[position_of[query]][rank] = index_of[item]
     if not places:
-        raise InputError(f"{neighbors.uri}: no ranked picture; run remine tric_rank on this split")
+        raise InputError("no ranked picture; run remine tric_rank on this split", place=neighbors.uri)
     return {position: [of_rank[rank] for rank in sorted(of_rank)] for position, of_rank in sorted(places.items())}
 
 
@@ -104,7 +107,7 @@ def read_judgements(sources: Sequence[TableSource]) -> dict[RaterCondition, Judg
                 judgements[judge].asked[item].add(target)
                 if status == Status.OK:
                     if expected is None:
-                        raise InputError(f"{source.uri}: a rating without expected score; use rubric=caption_match")
+                        raise InputError("a rating without expected score; use rubric=caption_match", place=source.uri)
                     samples[judge, item, target].append(expected)
     for (judge, item, target), values in samples.items():
         judgements[judge].scores[item][target] = float(np.mean(values))

@@ -105,8 +105,9 @@ def _questions(uri: str, header: Sequence[str], reading: Reading) -> dict[str, s
     questions = {name: column for name, column in QUESTIONS.items() if name in question_sets and column in header}
     if not questions:
         raise InputError(
-            f"{uri}: no column of answers ({', '.join(QUESTIONS.values())}) to questions of the rubric; its columns "
-            f"are {', '.join(header)} (use rubric=century_labels, or columns.questions={{question: column}})"
+            f"no column of answers ({', '.join(QUESTIONS.values())}) to questions of the rubric; its columns "
+            f"are {', '.join(header)} (use rubric=century_labels, or columns.questions={{question: column}})",
+            place=uri,
         )
     return questions
 

@@ -126,7 +126,7 @@ def _check(header: Sequence[str], reading: Reading, roles: Mapping[str, Sequence
         mapped = (reading.columns.remarks or {}).items()
         missing += [f"{name} (columns.remarks.{field}=)" for field, name in mapped if name not in header]
     if missing:
-        raise InputError(f"{uri}: no column {', '.join(missing)}; its columns are {', '.join(header)}")
+        raise InputError(f"no column {', '.join(missing)}; its columns are {', '.join(header)}", place=uri)
 
 
 def _free_texts(header: Sequence[str], reading: Reading, *, uri: str) -> dict[str, str]:
@@ -137,8 +137,9 @@ def _free_texts(header: Sequence[str], reading: Reading, *, uri: str) -> dict[st
     if by_name := _by_name(uri, header, names, key="remarks"):
         return by_name
     raise InputError(
-        f"{uri}: no column of free text ({', '.join(names)}); its columns are {', '.join(header)} "
-        "(choose with columns.remarks={field: column})"
+        f"no column of free text ({', '.join(names)}); its columns are {', '.join(header)} "
+        "(choose with columns.remarks={field: column})",
+        place=uri,
     )
 
 
@@ -164,14 +165,16 @@ def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, 
     if "value" in roles:
         if "question" not in roles and reading.question is None:
             raise InputError(
-                f"{uri}: rows do not name a question; set its column with columns.question= "
-                f"(the columns are {', '.join(header)}) or the question with question="
+                f"rows do not name a question; set its column with columns.question= "
+                f"(the columns are {', '.join(header)}) or the question with question=",
+                place=uri,
             )
         return {}
     questions = list(reading.questionnaire.sets) if reading.questionnaire else []
     if by_name := _by_name(uri, header, questions, key="questions"):
         return by_name
     raise InputError(
-        f"{uri}: no column of answers; its columns are {', '.join(header)} "
-        "(choose one with columns.value= or columns.questions={question: column})"
+        f"no column of answers; its columns are {', '.join(header)} "
+        "(choose one with columns.value= or columns.questions={question: column})",
+        place=uri,
     )

@@ -50,7 +50,7 @@ class _Export:
             if not _is_task(task):
                 is_deep = isinstance(task, TooDeepError)
                 if number == 1 and not is_deep:
-                    raise InputError(f"{self._uri}: {_mismatch(task)}")
+                    raise InputError(_mismatch(task), place=self._uri)
                 message = f"the element is {task}" if is_deep else "the element has no data or no annotations"
                 self._reject(Reject(self._uri, number, "not_a_task", message))
                 continue
@@ -75,8 +75,9 @@ class _Export:
             return
         controls = ", ".join(name for name, _ in self._uncommon.most_common(8))
         raise InputError(
-            f"{self._uri}: another project's annotations: its controls are {controls}; expected are "
-            f"{', '.join(sorted(self._expected)) or 'none'} (map them with columns.questions={{question: control}})"
+            f"another project's annotations: its controls are {controls}; expected are "
+            f"{', '.join(sorted(self._expected)) or 'none'} (map them with columns.questions={{question: control}})",
+            place=self._uri,
         )
 
     def _note(self, names: Iterable[str], of_questions: Iterable[str]) -> None:
@@ -158,8 +159,9 @@ class _Export:
             if content is None:
                 keys = ", ".join(key for key in value if key not in PLACE) or "a region without a label"
                 raise InputError(
-                    f"{self._uri}: task {number}: control {control!r} has answers of a kind that is not read ({keys}); "
-                    f"they must be {', '.join(VALUES)}, text or labels; leave it out of columns.questions="
+                    f"task {number}: control {control!r} has answers of a kind that is not read ({keys}); "
+                    f"they must be {', '.join(VALUES)}, text or labels; leave it out of columns.questions=",
+                    place=self._uri,
                 )
             contents += content
         return contents

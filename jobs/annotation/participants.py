@@ -78,5 +78,5 @@ def _parquet(uri: str) -> list[dict[str, object]]:
         try:
             rows: Sequence[dict[str, object]] = pq.read_table(stream).to_pylist()
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
+            raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
     return list(rows)

@@ -35,7 +35,8 @@ def _rows(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[dict[str,
     for line, data in islice(json_files.lines(uri, reject, private=reading.private), reading.limit):
         if first and "answer" not in data:
             raise InputError(
-                f"{uri}: not what `prodigy db-out` writes: line {line} has {', '.join(list(data)[:8])}, but no answer"
+                f"not what `prodigy db-out` writes: line {line} has {', '.join(list(data)[:8])}, but no answer",
+                place=uri,
             )
         first = False
         if data.get("answer") not in ANSWERS:
@@ -68,7 +69,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
     chosen = list(accepted) if isinstance(accepted, list) else [accepted]
     question = reading.get(data, "question") or reading.question
     if reading.table == "ratings" and _asks_question(data) and model.blank(question):
-        raise InputError(f"{uri}: line {line} has no question; set question=NAME or columns.question=FIELD")
+        raise InputError(f"line {line} has no question; set question=NAME or columns.question=FIELD", place=uri)
     selected = [option for option in chosen if option not in (REPORT_OPTION, ISSUE_OPTION)]
     offered = {str(option.get("id")) for option in _dicts(data.get("options"))}
     issue = ISSUE_OPTION in chosen if ISSUE_OPTION in offered or ISSUE_OPTION in chosen else None
@@ -112,8 +113,9 @@ def _binary(uri: str, line: int, data: Mapping[str, Any], question: Any, reading
     meant = [value for value in values if model.flag(value) is (data["answer"] == "accept")]
     if len(values) != 2 or len(meant) != 1:
         raise InputError(
-            f"{uri}: line {line} has no options, so that {data['answer']} must mean yes or no, but the answers to "
-            f"{question!r} are {', '.join(values)}; choose a question whose answers are yes and no with question="
+            f"line {line} has no options, so that {data['answer']} must mean yes or no, but the answers to "
+            f"{question!r} are {', '.join(values)}; choose a question whose answers are yes and no with question=",
+            place=uri,
         )
     return meant
 

@@ -98,7 +98,7 @@ def choose(
     if not items:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
         why = f"left out: {reasons}" if reasons else "all are excluded"
-        raise InputError(f"{sources.main.uri}: no item is left to show; {why}")
+        raise InputError(f"no item is left to show; {why}", place=sources.main.uri)
     return [items[item_id] for item_id in sorted(items)], str(drawn or "")
 
 
@@ -232,7 +232,7 @@ def _by_key(
             elif not _has_bytes(rows.setdefault(row[name], row)) and _has_bytes(row):
                 rows[row[name]] = row
     if need and (missing := next((key for key in ids.to_pylist() if key not in rows), None)):
-        raise InputError(f"{source.uri}: no {name} {missing!r}, which an item names; use the table of these items")
+        raise InputError(f"no {name} {missing!r}, which an item names; use the table of these items", place=source.uri)
     return rows
 
 
@@ -250,8 +250,8 @@ def _add(rows: dict[str, dict[str, Any]], key: str, row: dict[str, Any], source:
     if (other := rows.setdefault(key, row)) != row:
         column = next(column for column in row if row[column] != other[column])
         raise InputError(
-            f"{source.uri}: two tables hold {name} {key!r} with different {column}; name one of them, or run annotate "
-            "once for each"
+            f"two tables hold {name} {key!r} with different {column}; name one of them, or run annotate once for each",
+            place=source.uri,
         )
 
 

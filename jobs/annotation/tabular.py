@@ -47,10 +47,10 @@ def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Tab
         try:
             file = pq.ParquetFile(stream)
         except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
+            raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
         mapping = layout(file.schema_arrow.names, reading, uri=uri)
         if not file.metadata.num_rows:
-            raise InputError(f"{uri}: no rows; at least one is required")
+            raise InputError("no rows; at least one is required", place=uri)
         batches, seen = Batches(uri, mapping, reading, reject), 0
         for part in file.iter_batches(ROWS_AT_A_TIME, columns=mapping.read):
             batch = part if reading.limit is None else part.slice(0, max(reading.limit - seen, 0))
@@ -71,7 +71,7 @@ def _text(uri: str, name: str, column: pa.Array) -> pa.Array:
     try:
         return column_texts(column)
     except pa.ArrowException as error:
-        raise InputError(f"{uri}: column {name} holds {column.type}, not text or numbers") from error
+        raise InputError(f"column {name} holds {column.type}, not text or numbers", place=uri) from error
 
 
 class Batches:
@@ -199,7 +199,7 @@ class Batches:
             return model.seconds_since_1970(text)
         except ValueError as error:
             message = f"columns.time holds {text!r}, neither ISO 8601 nor seconds since 1970"
-            raise InputError(f"{self._uri}: {message}") from error
+            raise InputError(message, place=self._uri) from error
 
     def _integers(self, rows: pa.Table, roles: Sequence[str]) -> pa.Table:
         """Convert the cells of `roles`, of which empty ones stay null, and reject rows with another text."""

@@ -62,7 +62,7 @@ def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
         except InputError:
             raise
         except _UNREADABLE as error:
-            raise InputError(f"{uri}: not a NumPy array ({first_line(error)})") from error
+            raise InputError(f"not a NumPy array ({first_line(error)})", place=uri) from error
 
 
 def _in_archive(uri: str, stream: Any, array: str | None) -> Matrix:
@@ -91,7 +91,7 @@ def _uncompressed(uri: str, stream: Any, start: int, end: int, member: str | Non
     matrix = _header(uri, head, member)
     offset = start + head.tell()
     if offset + matrix.rows * matrix.row_bytes > end:
-        raise InputError(f"{uri}: is shorter than its header says ({matrix.rows:,} x {matrix.dim})")
+        raise InputError(f"is shorter than its header says ({matrix.rows:,} x {matrix.dim})", place=uri)
     return Matrix(matrix.rows, matrix.dim, matrix.dtype, member, offset)
 
 
@@ -176,12 +176,12 @@ def _streamed(uri: str, stream: Any, matrix: Matrix, ranges: Ranges) -> Iterator
             stream.seek((first - row) * matrix.row_bytes, io.SEEK_CUR)
             data = stream.read(size)
         except _UNREADABLE as error:
-            raise InputError(f"{uri}: cannot be read after row {row:,} ({first_line(error)})") from error
+            raise InputError(f"cannot be read after row {row:,} ({first_line(error)})", place=uri) from error
         yield _rows(uri, data, matrix, size)
         row = last
 
 
 def _rows(uri: str, data: bytes, matrix: Matrix, size: int) -> np.ndarray:
     if len(data) < size:
-        raise InputError(f"{uri}: is shorter than its header says")
+        raise InputError("is shorter than its header says", place=uri)
     return np.frombuffer(data, matrix.dtype).reshape(-1, matrix.dim)

@@ -86,7 +86,7 @@ def read_dialect(
     with locations.named_errors(uri), locations.opened(uri) as stream:
         head: bytes = stream.read(HEAD_BYTES)
     if kind := next((kind for magic, kind in _OTHER_KINDS if head.startswith(magic)), None):
-        raise InputError(f"{uri}: not delimited text but {kind}; convert it to CSV or TSV")
+        raise InputError(f"not delimited text but {kind}; convert it to CSV or TSV", place=uri)
     encoding, text = _decode(uri, head, encoding, encoding_key)
     if excel := _EXCEL.match(text):
         text, delimiter = text[excel.end() :], delimiter or excel.group(1)
@@ -94,7 +94,7 @@ def read_dialect(
     blank_lines = len(_LINE_END.findall(first.group())) if first else 0  # splitlines() would count a form feed
     text = text[first.end() :] if first else text
     if not text.strip():
-        raise InputError(f"{uri}: empty; the first line must name the columns")
+        raise InputError("empty; the first line must name the columns", place=uri)
     if delimiter is None:
         delimiter = _sniff(text, tabs_first=uri.lower().endswith((".tsv", ".tsv.gz")))
     elif len(delimiter) != 1:
@@ -102,8 +102,9 @@ def read_dialect(
     header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
     if any("\0" in name for name in header):
         raise InputError(
-            f"{uri}: line {1 + bool(excel) + blank_lines} contains NUL characters, as UTF-16 without a byte-order mark "
-            f"does; {_advice(encoding_key, 'utf-16-le')}"
+            f"line {1 + bool(excel) + blank_lines} contains NUL characters, as UTF-16 without a byte-order mark "
+            f"does; {_advice(encoding_key, 'utf-16-le')}",
+            place=uri,
         )
     return Dialect(encoding, delimiter, tuple(name.strip() for name in header), bool(excel) + blank_lines)
 
@@ -125,7 +126,7 @@ def _decode(uri: str, head: bytes, configured: str | None, key: str) -> tuple[st
         raise InputError(f"{key}={configured}: unknown encoding; use for instance utf-8, cp1252 or utf-16") from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{uri}: byte {error.start} is not {encoding.removesuffix('-sig').upper()}; {_advice(key, 'cp1252')}"
+            f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}; {_advice(key, 'cp1252')}", place=uri
         ) from error
     return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding, text
 
@@ -152,9 +153,9 @@ def require_columns(uri: str, header: Sequence[str], names: Iterable[str], *, hi
     """Raise InputError unless `header` has each of `names` exactly once; `hint` says how to choose other columns."""
     required = list(dict.fromkeys(names))
     if missing := [name for name in required if name not in header]:
-        raise InputError(f"{uri}: no column {', '.join(missing)}; there are {', '.join(header) or 'none'}{hint}")
+        raise InputError(f"no column {', '.join(missing)}; there are {', '.join(header) or 'none'}{hint}", place=uri)
     if duplicates := [name for name in required if header.count(name) > 1]:
-        raise InputError(f"{uri}: duplicate column {', '.join(duplicates)} in the header; rename one of the two")
+        raise InputError(f"duplicate column {', '.join(duplicates)} in the header; rename one of the two", place=uri)
 
 
 def column_in_any_case(uri: str, header: Sequence[str], name: str, *, key: str) -> str | None:
@@ -169,8 +170,9 @@ def column_in_any_case(uri: str, header: Sequence[str], name: str, *, key: str) 
     columns = list(dict.fromkeys(column for column in header if column.casefold() == name.casefold()))
     if len(columns) > 1:
         raise InputError(
-            f"{uri}: columns {' and '.join(columns)} differ only in case, and only one can be read; rename the others, "
-            f"or choose one with {key}"
+            f"columns {' and '.join(columns)} differ only in case, and only one can be read; rename the others, "
+            f"or choose one with {key}",
+            place=uri,
         )
     return columns[0] if columns else None
 
@@ -190,7 +192,7 @@ def records(uri: str, dialect: Dialect, columns: Iterable[str]) -> Iterator[tupl
 
 def refuse(reject: Reject) -> None:
     """Raise InputError with the file, line and reason of `reject`; for readers that accept no faulty rows."""
-    raise InputError(f"{reject.file}: line {reject.position}: {reject.message}")
+    raise InputError(f"line {reject.position}: {reject.message}", place=reject.file)
 
 
 def rows(
@@ -286,6 +288,6 @@ def _csv_errors(uri: str, reader: object, lines_before: int) -> Iterator[None]:
         yield
     except csv.Error as error:
         line = lines_before + getattr(reader, "line_num", 0)
-        raise InputError(f"{uri}: line {line}: not delimited text ({error})") from error
+        raise InputError(f"line {line}: not delimited text ({error})", place=uri) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: ends within a character, or is not {error.encoding} ({error.reason})") from error
+        raise InputError(f"ends within a character, or is not {error.encoding} ({error.reason})", place=uri) from error

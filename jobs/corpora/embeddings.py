@@ -198,7 +198,7 @@ def _check_no_vectors_missing(
         folder, _, last = uri.rpartition("/")
         if folder in folders and uri not in partners and name.fullmatch(last):
             raise InputError(
-                f"{uri}: its file of vectors, such as {arrays[0].uri}, is missing; copy it, or change corpus.path"
+                f"its file of vectors, such as {arrays[0].uri}, is missing; copy it, or change corpus.path", place=uri
             )
 
 
@@ -214,14 +214,16 @@ def _same_number(uri: str) -> str:
 def _checked_file(cfg: VectorsConfig, space: VectorSpace, vectors: Object, meta: Object | None) -> _File:
     matrix: Matrix = find_matrix(vectors.uri, array=cfg.array)
     if matrix.dim != space.dim:
-        raise InputError(f"{vectors.uri}: vectors of {matrix.dim} numbers; those of {space.encoder} have {space.dim}")
+        raise InputError(
+            f"vectors of {matrix.dim} numbers; those of {space.encoder} have {space.dim}", place=vectors.uri
+        )
     if meta is not None:
         fs, path = locations.filesystem(meta.uri)
         try:
             with locations.named_errors(meta.uri), fs.open_input_file(path) as stream:
                 footer = pq.read_metadata(stream)
         except pa.ArrowException as error:
-            raise InputError(f"{meta.uri}: not a readable Parquet file; replace it with a complete copy") from error
+            raise InputError("not a readable Parquet file; replace it with a complete copy", place=meta.uri) from error
         if footer.num_rows != matrix.rows:
             raise InputError(
                 f"{vectors.uri} has {quantity(matrix.rows, 'row')}, but {meta.uri} has {footer.num_rows:,}; both must "

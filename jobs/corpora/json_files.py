@@ -30,14 +30,15 @@ def elements(uri: str) -> Iterator[Any]:
     text, number = _Ahead(_chunks(uri)), 0
     first = text.after(_SPACE + "\ufeff")
     if not first:
-        raise InputError(f"{uri}: empty; must be a JSON array of tasks")
+        raise InputError("empty; must be a JSON array of tasks", place=uri)
     if first != "[":
-        raise InputError(f"{uri}: begins with {first!r}; must be a JSON array of tasks")
+        raise InputError(f"begins with {first!r}; must be a JSON array of tasks", place=uri)
     while first:
         if first != "[":
             raise InputError(
-                f"{uri}: {first!r} after the end of the array, which has {number:,} elements; must be a JSON array of "
-                "tasks, or several one after another"
+                f"{first!r} after the end of the array, which has {number:,} elements; must be a JSON array of "
+                "tasks, or several one after another",
+                place=uri,
             )
         text.skip()
         while (first := text.after(_SPACE + ",")) != "]":
@@ -59,7 +60,7 @@ def _element(uri: str, text: "_Ahead", number: int) -> Any:
             return error
         except json.JSONDecodeError as error:
             if text.closed or len(text.buffer) > MAX_ELEMENT:
-                raise InputError(f"{uri}: element {number} of the array is not valid JSON ({error.msg})") from error
+                raise InputError(f"element {number} of the array is not valid JSON ({error.msg})", place=uri) from error
             text.extend()
             continue
         text.skip(end)
@@ -82,7 +83,7 @@ def _skip_nested(uri: str, text: "_Ahead", number: int) -> None:
         is_cut = text.buffer.endswith("\\") and sign == "\\"  # before the character that it escapes
         text.skip(len(text.buffer) - is_cut)
         text.extend()
-    raise InputError(f"{uri}: element {number} of the array is nested too deeply, and the file ends within it")
+    raise InputError(f"element {number} of the array is nested too deeply, and the file ends within it", place=uri)
 
 
 class _Ahead:
@@ -143,9 +144,9 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
             if len(held) == LINES_TRIED:
                 break
     if held:
-        raise InputError(f"{uri}: line {held[0].position} is not a JSON object; must be a file of JSON lines")
+        raise InputError(f"line {held[0].position} is not a JSON object; must be a file of JSON lines", place=uri)
     if held is not None:
-        raise InputError(f"{uri}: empty; must be a file of JSON lines")
+        raise InputError("empty; must be a file of JSON lines", place=uri)
 
 
 def raw_lines(stream: Any) -> Iterator[bytes]:
@@ -167,4 +168,4 @@ def _chunks(uri: str) -> Iterator[str]:
                     yield text
             yield decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            raise InputError(f"{uri}: not UTF-8 ({error.reason}); save the export as UTF-8") from error
+            raise InputError(f"not UTF-8 ({error.reason}); save the export as UTF-8", place=uri) from error

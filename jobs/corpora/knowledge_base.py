@@ -117,7 +117,7 @@ def column_names(uri: str, encoding: str | None = None) -> list[str] | None:
         try:
             return list(pq.read_schema(stream).names)
         except pa.ArrowInvalid as error:
-            raise InputError(f"{uri}: cannot be read ({first_line(error)})") from error
+            raise InputError(f"cannot be read ({first_line(error)})", place=uri) from error
 
 
 def entries(
@@ -143,7 +143,7 @@ def entries(
                 row += 1
                 yield _entry(values, config, row)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise InputError(f"{uri}: cannot be read after row {row} ({first_line(error)})") from error
+        raise InputError(f"cannot be read after row {row} ({first_line(error)})", place=uri) from error
 
 
 def _of_lines(uri: str, config: KnowledgeBaseConfig) -> Iterator[NodeEntry | BadRow]:

@@ -62,7 +62,7 @@ def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
                 yield file
         except pa.ArrowInvalid as error:
             raise InputError(
-                f"{uri}: not a readable Parquet file ({first_line(error)}); replace it with a complete copy"
+                f"not a readable Parquet file ({first_line(error)}); replace it with a complete copy", place=uri
             ) from error
 
 
@@ -72,7 +72,7 @@ def _texts(uri: str, rows: pa.Table) -> pa.Table:
         try:
             columns[name] = list_texts(column) if _is_list(column.type) else column_texts(column)
         except pa.ArrowException as error:
-            raise InputError(f"{uri}: column {name} is {column.type}; text or numbers are needed") from error
+            raise InputError(f"column {name} is {column.type}; text or numbers are needed", place=uri) from error
     return pa.table(columns)
 
 

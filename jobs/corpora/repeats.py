@@ -60,7 +60,8 @@ def _ids(records: TableSource) -> Iterator[np.ndarray]:
         column = batch["image_id"]
         if column.null_count:
             raise InputError(
-                f"{footer.object.uri}: {column.null_count} records have no image_id; write the table of records again"
+                f"{column.null_count} records have no image_id; write the table of records again",
+                place=footer.object.uri,
             )
         rows = np.empty(len(column), ROW)
         halves = np.array([_halves(image_id) for image_id in column.to_pylist()], np.uint64).reshape(-1, 2)

@@ -160,7 +160,7 @@ def _read_file(config: TermsConfig, uri: str) -> tuple[Sequence[int], list[str |
     """Return the lines of the phrases in a file, the phrases, and the source of each if there is a column `source`."""
     name = uri.lower()
     if not name.endswith(KINDS):
-        raise InputError(f"{uri}: must be a {', '.join(KINDS)} file or a table of terms")
+        raise InputError(f"must be a {', '.join(KINDS)} file or a table of terms", place=uri)
     if name.endswith(".parquet"):
         return _read_parquet(config, uri)
     if name.endswith(".txt"):
@@ -186,11 +186,11 @@ def _read_parquet(config: TermsConfig, uri: str) -> tuple[Sequence[int], list[st
         try:
             table = pq.read_table(stream)
         except pa.ArrowException as error:
-            raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
+            raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
     column = _phrase_column(uri, table.column_names, config.column)
     phrases = table[column].to_pylist()
     if not_texts := [phrase for phrase in phrases if not isinstance(phrase, str | None)]:
-        raise InputError(f"{uri}: column {column} has {type(not_texts[0]).__name__}, not text")
+        raise InputError(f"column {column} has {type(not_texts[0]).__name__}, not text", place=uri)
     sources = table["source"].to_pylist() if "source" in table.column_names else [None] * len(phrases)
     return range(1, len(phrases) + 1), phrases, sources
 
@@ -204,8 +204,9 @@ def _text(uri: str, encoding: str | None) -> str:
         raise InputError(f"terms.encoding={encoding}: unknown encoding; use for instance utf-8 or cp1252") from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{uri}: byte {error.start} is not {encoding.removesuffix('-sig').upper()}; save it as UTF-8, "
-            "or name its encoding, for instance terms.encoding=cp1252"
+            f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}; save it as UTF-8, "
+            "or name its encoding, for instance terms.encoding=cp1252",
+            place=uri,
         ) from error
 
 
@@ -218,6 +219,6 @@ def _phrase_column(uri: str, header: Sequence[str], configured: str | None) -> s
     column = configured or next(filter(None, columns), None)
     hint = " (choose one with terms.column=; a list without a header is a .txt file)"
     if column is None:
-        raise InputError(f"{uri}: no column {' or '.join(COLUMNS)}; there are {', '.join(header)}{hint}")
+        raise InputError(f"no column {' or '.join(COLUMNS)}; there are {', '.join(header)}{hint}", place=uri)
     delimited.require_columns(uri, header, [column], hint=hint)
     return column

@@ -60,7 +60,7 @@ def read_split(folder: str) -> Split:
                 f"{folder}/captions.tsv line {number}: duplicate index {index}; each caption must have its own"
             )
     if not pictures or not captions:
-        raise InputError(f"{folder}: no picture or no caption; in.tsv and captions.tsv must each have a line")
+        raise InputError("no picture or no caption; in.tsv and captions.tsv must each have a line", place=folder)
     expected = None
     if "expected.tsv" in {o.uri.rsplit("/", 1)[-1] for o in locations.find(folder)}:
         expected = tuple(row[0] for _, row in _rows(folder, "expected.tsv", 1))
@@ -106,7 +106,7 @@ def _rows(folder: str, name: str, columns: int) -> list[tuple[int, list[str]]]:
     try:
         text = locations.read_bytes(uri).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: not UTF-8 (byte {error.start}); save the file as UTF-8") from error
+        raise InputError(f"not UTF-8 (byte {error.start}); save the file as UTF-8", place=uri) from error
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():

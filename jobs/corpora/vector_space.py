@@ -26,7 +26,7 @@ def space_of(source: "TableSource") -> VectorSpace:
     """
     kind = source.footers[0].schema.field("embedding").type
     if not pa.types.is_fixed_size_list(kind):
-        raise InputError(f"{source.uri}: its column embedding is {kind}; vectors of one length are needed")
+        raise InputError(f"its column embedding is {kind}; vectors of one length are needed", place=source.uri)
     encoder, preprocessing = (source.metadata.get(f"remine.{name}", "") for name in ("encoder", "preprocessing"))
     return VectorSpace(encoder, preprocessing, kind.list_size)
 

@@ -204,7 +204,7 @@ def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
         ):
             yield file
     except pa.ArrowException as error:
-        raise InputError(f"{uri}: cannot be read ({first_line(error)})") from error
+        raise InputError(f"cannot be read ({first_line(error)})", place=uri) from error
 
 
 def _groups(
@@ -234,7 +234,7 @@ def _rows_of_column(uri: str, column: str, rows: np.ndarray) -> list[str | None]
                 try:
                     strings += column_texts(values).to_pylist()
                 except pa.ArrowException as error:  # the bytes are not UTF-8
-                    raise InputError(f"{uri}: column {column} is {values.type}, not text in UTF-8") from error
+                    raise InputError(f"column {column} is {values.type}, not text in UTF-8", place=uri) from error
             start = end
     return strings
 

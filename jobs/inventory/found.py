@@ -88,7 +88,7 @@ def find_tables(root: str) -> list[FoundTable]:
     root = locations.absolute(root)
     grouped = files_by_table(locations.listing(root))
     if not grouped:
-        raise InputError(f"{root}: no table here or below; name a table, or a folder of tables")
+        raise InputError("no table here or below; name a table, or a folder of tables", place=root)
     return [_read(uri, files) for uri, files in grouped.items()]
 
 

@@ -27,7 +27,7 @@ def check_not_completed(sheet: str) -> None:
     except InputError:  # another program has saved it in an unreadable form
         unchanged = False
     if not unchanged:
-        raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
+        raise InputError("has been edited, and a new sheet would overwrite it; use another out=", place=sheet)
 
 
 def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:

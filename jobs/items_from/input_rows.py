@@ -125,7 +125,7 @@ def _parquet(file: Object) -> UserFile:
             with fs.open_input_file(path) as stream:
                 schema = pq.read_schema(stream)
         except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{file.uri}: {UNREADABLE}") from error
+            raise InputError(f"{UNREADABLE}", place=file.uri) from error
     names = [field.name for field in schema if not _holds_bytes(field.type)]
     delimited.require_columns(file.uri, schema.names, names)
 
@@ -158,7 +158,7 @@ def _intact(uri: str) -> Iterator[None]:
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if not faults.is_damage(error):
             raise
-        raise InputError(f"{uri}: {UNREADABLE} ({first_line(error)})") from error
+        raise InputError(f"{UNREADABLE} ({first_line(error)})", place=uri) from error
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:

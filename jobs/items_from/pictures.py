@@ -79,8 +79,8 @@ class Paths:
         path = path if path in self._names else self._by_composed.get(unicodedata.normalize("NFC", path), path)
         if path not in self._names:
             raise InputError(
-                f"{self._file.at(line)}: no picture {name!r} among the {len(self._names):,} files of {self._key}"
-                f"{self._hint(name, path)}"
+                f"no picture {name!r} among the {len(self._names):,} files of {self._key}{self._hint(name, path)}",
+                place=self._file.at(line),
             )
         return NamedPicture(content_id(path), locations.join(self._folder, path))
 
@@ -169,6 +169,7 @@ class Ids:
         if not exists.all():
             line = self._lines[int(first[~exists].min())]
             raise InputError(
-                f"{self._file.at(line)}: an image_id that images={self._images.uri} does not have "
-                f"({int((~exists).sum()):,} such ids); fetch these pictures, or name the table that has them"
+                f"an image_id that images={self._images.uri} does not have "
+                f"({int((~exists).sum()):,} such ids); fetch these pictures, or name the table that has them",
+                place=self._file.at(line),
             )

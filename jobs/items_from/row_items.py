@@ -55,7 +55,7 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     targets, gold = _names("targets", columns.targets), _names("gold", columns.gold)
     roles = Roles(columns.id, columns.language, pictures, texts, targets, gold, attributes)
     if missing := [f"{name} ({key}=)" for name, key in roles.named.items() if name not in file.columns]:
-        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; {file.available}")
+        raise InputError(f"no column {', '.join(missing)}; {file.available}", place=file.object.uri)
     if not pictures and not any(texts.values()):
         available = ", ".join(file.columns) or "none"
         raise InputError(
@@ -176,8 +176,9 @@ class ItemRowReader:
         gold = self._lists["gold"].read([row.get(name) for name in roles.gold], line)
         if targets and (outside := [label for label in gold or () if label not in targets]):
             raise InputError(
-                f"{self._file.at(line)}: gold {outside[0]!r} is not among the targets {', '.join(targets)}; "
-                "correct it, or set separators.gold= and separators.targets= to the file's separators"
+                f"gold {outside[0]!r} is not among the targets {', '.join(targets)}; "
+                "correct it, or set separators.gold= and separators.targets= to the file's separators",
+                place=self._file.at(line),
             )
         names = roles.attributes
         if names is None:
@@ -252,14 +253,16 @@ class ListColumn:
         line, printed = self._printed
         if line:
             raise InputError(
-                f"{file.at(line)}: {printed!r} is a list as Python prints it; write it as JSON, as in "
-                f'["a", "b"], or with {self._key}={self._separator!r} between the entries'
+                f"{printed!r} is a list as Python prints it; write it as JSON, as in "
+                f'["a", "b"], or with {self._key}={self._separator!r} between the entries',
+                place=file.at(line),
             )
         line, mark = self._suspect
         if line and not self._is_divided:
             raise InputError(
-                f"{file.at(line)}: a cell has {mark!r}, and no cell of the file has {self._key}={self._separator!r}; "
-                f"set {self._key}={mark!r}, or {self._key}=null if a cell is one value"
+                f"a cell has {mark!r}, and no cell of the file has {self._key}={self._separator!r}; "
+                f"set {self._key}={mark!r}, or {self._key}=null if a cell is one value",
+                place=file.at(line),
             )
 
 

@@ -140,16 +140,16 @@ class UnitSpool:
         if not sum(items + excluded for items, excluded, _ in self._counts):
             first = next((self._rejects(number) for number in range(len(self._counts)) if self._rejects(number)), [])
             if not first:
-                raise InputError(f"{file.object.uri}: has no rows; name a file with at least one item")
+                raise InputError("has no rows; name a file with at least one item", place=file.object.uri)
             why = f"{file.counted} {first[0].position}: {first[0].message}"
-            raise InputError(f"{file.object.uri}: no row that can become an item; {why}")
+            raise InputError(f"no row that can become an item; {why}", place=file.object.uri)
         ids = np.frombuffer(self._ids, np.uint64)
         order = np.argsort(ids, kind="stable")
         repeats = np.flatnonzero(ids[order][1:] == ids[order][:-1])
         if len(repeats):
             earliest = repeats[np.argmin(order[repeats + 1])]
             one, other = (self._lines[int(order[index])] for index in (earliest, earliest + 1))
-            raise InputError(f"{file.object.uri}: {file.counted}s {one} and {other} have the same {same}")
+            raise InputError(f"{file.counted}s {one} and {other} have the same {same}", place=file.object.uri)
         self._note_first_pictures()
 
     def _note_first_pictures(self) -> None:

@@ -62,6 +62,6 @@ def read(sources: Sequence[TableSource]) -> list[dict[str, Any]]:
         try:
             rows = conform(pq.read_table(io.BytesIO(data)), table("raters"))
         except (pa.ArrowException, ValueError) as error:
-            raise InputError(f"{uri}: damaged, not a table of raters ({type(error).__name__}: {error})") from error
+            raise InputError(f"damaged, not a table of raters ({type(error).__name__}: {error})", place=uri) from error
         distinct.update((tuple(row.values()), row) for row in rows.to_pylist())
     return sorted(distinct.values(), key=lambda row: (row["rater"], row["dtype"] or "", row["engine"] or ""))

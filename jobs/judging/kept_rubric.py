@@ -147,12 +147,13 @@ def read_kept(source: TableSource) -> KeptRubric | None:
         questions = tuple(_question(entry) for entry in content["questions"])
         kept = KeptRubric(str(content["kind"]), str(content["name"]), questions, dict(content["data"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{uri}: damaged, not the rubric of a table of ratings ({error!r})") from error
+        raise InputError(f"damaged, not the rubric of a table of ratings ({error!r})", place=uri) from error
     expected = source.metadata.get(f"remine.{HASH}", kept.sha256)
     if {content.get("sha256"), expected} != {kept.sha256}:
         raise InputError(
-            f"{uri}: changed since the ratings were written: its SHA-256 is {kept.sha256}, in the table's footers "
-            f"{expected}; restore the file"
+            f"changed since the ratings were written: its SHA-256 is {kept.sha256}, in the table's footers "
+            f"{expected}; restore the file",
+            place=uri,
         )
     return kept
 

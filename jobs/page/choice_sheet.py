@@ -35,7 +35,7 @@ def check_not_completed(out: str) -> None:
     sheet, page = locations.join(out, SHEET), locations.join(out, PAGE)
     if not locations.exists(sheet):
         if locations.exists(page):
-            raise InputError(f"{page}: this job did not write it; use another out=")
+            raise InputError("this job did not write it; use another out=", place=page)
         return
     try:
         dialect = delimited.read_dialect(sheet)
@@ -45,7 +45,7 @@ def check_not_completed(out: str) -> None:
     except InputError:  # saved by another program in a form that cannot be read
         unchanged = False
     if not unchanged:
-        raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
+        raise InputError("has been edited, and a new sheet would overwrite it; use another out=", place=sheet)
 
 
 def sheet_rows(neighbors: TableSource, prompts: TableSource, exclusion_filter: ExclusionFilter) -> list[dict[str, Any]]:

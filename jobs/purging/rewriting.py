@@ -310,7 +310,7 @@ def _write_run_files(uri: str, units: Sequence[Unit]) -> None:
     source = open_table(uri, complete=False)
     total = source.counts()
     if not total.balances():
-        raise RunError(f"{uri}: the table does not balance after the purge: {total}")
+        raise RunError(f"the table does not balance after the purge: {total}", place=uri)
     records = [(footer, footer.record) for footer in source.footers]
     written = [written_unit(footer, record) for footer, record in records if record is not None]
     if locations.exists(run_uri(uri, UNITS)):

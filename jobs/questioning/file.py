@@ -63,7 +63,7 @@ def find_columns(file: QuestionFile, columns: QuestionColumns) -> dict[str, str]
     if not {"set_id", "about"} & names.keys():
         missing.append("columns.set_id= or columns.about= is required")
     if missing:
-        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; {file.available}")
+        raise InputError(f"no column {', '.join(missing)}; {file.available}", place=file.object.uri)
     return names
 
 
@@ -103,13 +103,13 @@ def read_questions(file: QuestionFile, columns: QuestionColumns, *, faults: str)
             message = f"question {question.question_id!r} of set {question.set_id!r} is also in line {first.line}"
             if faults == REFUSE:
                 advice = "give the questions of a set distinct ids, or set faults=mark to keep the first"
-                raise InputError(f"{file.at(line)}: {message}; {advice}")
+                raise InputError(f"{message}; {advice}", place=file.at(line))
             rejects.append(Reject(file.object.uri, line, "duplicate_id", message, question.text))
         about.setdefault(question.set_id, text or None)
     if bad:
-        raise InputError(f"{file.at(bad[0].position)}: {bad[0].reason}: {bad[0].message}; correct the row")
+        raise InputError(f"{bad[0].reason}: {bad[0].message}; correct the row", place=file.at(bad[0].position))
     if not sets:
-        raise InputError(f"{file.object.uri}: no questions")
+        raise InputError("no questions", place=file.object.uri)
     graphs = {set_id: list(questions.values()) for set_id, questions in sets.items()}
     if faults == REFUSE:
         for graph in graphs.values():
@@ -132,10 +132,10 @@ def _question(file: QuestionFile, line: int, cells: dict[str, str], *, refuse: b
     set_id = cells.get("set_id") or (set_id_of(about) if about else "")
     named = {"set": set_id, "id": cells["id"], **({"question": cells["question"]} if refuse else {})}
     if empty := [name for name, value in named.items() if not value]:
-        raise InputError(f"{file.at(line)}: the {empty[0]} is empty; every row is one question of a set")
+        raise InputError(f"the {empty[0]} is empty; every row is one question of a set", place=file.at(line))
     valid = id_of(cells.get("valid", "") or "yes").casefold()
     if valid not in YES | NO:
-        raise InputError(f"{file.at(line)}: valid is {cells['valid']!r}; must be yes or no")
+        raise InputError(f"valid is {cells['valid']!r}; must be yes or no", place=file.at(line))
     question = GraphQuestion(
         set_id=set_id,
         question_id=id_of(cells["id"]),
@@ -155,12 +155,13 @@ def _refuse_faults(file: QuestionFile, graph: Sequence[GraphQuestion]) -> None:
     for question in graph:
         if unknown := [parent for parent in question.parents if parent not in line_of]:
             raise InputError(
-                f"{file.at(question.line)}: {UNKNOWN_PARENT}: question {question.question_id!r} of set "
-                f"{question.set_id!r} has the parent {unknown[0]!r}, and the set has no such question; {advice}"
+                f"{UNKNOWN_PARENT}: question {question.question_id!r} of set "
+                f"{question.set_id!r} has the parent {unknown[0]!r}, and the set has no such question; {advice}",
+                place=file.at(question.line),
             )
     if groups := cycles(graph):
         listed = ", ".join(f"{name!r} (line {line_of[name]})" for name in groups[0])
         raise InputError(
-            f"{file.at(line_of[groups[0][0]])}: {CYCLE}: questions {listed} of set {graph[0].set_id!r} depend on each "
-            f"other; {advice}"
+            f"{CYCLE}: questions {listed} of set {graph[0].set_id!r} depend on each other; {advice}",
+            place=file.at(line_of[groups[0][0]]),
         )

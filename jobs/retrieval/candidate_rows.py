@@ -176,11 +176,11 @@ def _check_columns(file: Object, columns: Sequence[str]) -> None:
         try:
             schema = pq.read_schema(stream)
         except pa.ArrowInvalid as error:
-            raise InputError(f"{file.uri}: cannot be read ({first_line(error)})") from error
+            raise InputError(f"cannot be read ({first_line(error)})", place=file.uri) from error
     delimited.require_columns(
         file.uri, schema.names, columns, hint=" (choose with corpus.id=, corpus.url=, corpus.caption=)"
     )
     for name in columns:
         kind = schema.field(name).type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise InputError(f"{file.uri}: column {name} is {kind}, not text; name another with corpus.…=")
+            raise InputError(f"column {name} is {kind}, not text; name another with corpus.…=", place=file.uri)

@@ -73,7 +73,7 @@ def account_corpus(out: str, counts: Mapping[str, Any], corpus: VectorCorpus) ->
     tally = counts["tallies"].get(CORPUS_TALLY, {})
     summary.show_tally(CORPUS_TALLY, tally)
     if sum(tally.values()) != corpus.rows:
-        raise RunError(f"{out}: only {sum(tally.values()):,} of {corpus.rows:,} corpus rows are accounted for")
+        raise RunError(f"only {sum(tally.values()):,} of {corpus.rows:,} corpus rows are accounted for", place=out)
 
 
 def _scan_corpus(

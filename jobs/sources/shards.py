@@ -83,7 +83,7 @@ def _row_groups(source: SourceConfig, file: Object) -> Iterator[Unit]:
         with fs.open_input_file(path) as stream:
             meta = pq.read_metadata(stream)
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{file.uri}: not a readable Parquet file; replace it with a complete copy") from error
+        raise InputError("not a readable Parquet file; replace it with a complete copy", place=file.uri) from error
     schema = meta.schema.to_arrow_schema()
     fetch_shards.bytes_column(schema, source.bytes_column, file.uri)
     if source.key_column is not None and source.key_column not in schema.names:

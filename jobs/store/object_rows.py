@@ -64,9 +64,10 @@ def reading_rows(uri: str) -> Iterator[None]:
         if not faults.is_damage(error):
             raise
         raise RunError(
-            f"{uri}: damaged, its rows cannot be read ({first_line(error)}); "
+            f"damaged, its rows cannot be read ({first_line(error)}); "
             "run remine verify on the table with repair=true, which looks again and sets a damaged unit aside, "
-            "and then the command that writes the table"
+            "and then the command that writes the table",
+            place=uri,
         ) from error
 
 

@@ -153,7 +153,7 @@ def tables_in(pattern: str) -> list[str]:
     folders = {"/".join(uri.split("/")[: depth + 1]) for uri in files}
     matching = fnmatch.filter(sorted(folders), locations.absolute(pattern))
     if not matching:
-        raise InputError(f"{pattern}: no table matches{nearby.hint(locations.absolute(pattern))}")
+        raise InputError(f"no table matches{nearby.hint(locations.absolute(pattern))}", place=pattern)
     return matching
 
 
@@ -230,7 +230,7 @@ def open_table(uri: str, *expected: str, complete: bool = True) -> TableSource:
     uri = locations.absolute(uri)
     listed = locations.listing(uri)
     if below := _tables_below(uri, listed):
-        raise InputError(f"{uri}: a folder of several tables: {', '.join(below)}; name one of them")
+        raise InputError(f"a folder of several tables: {', '.join(below)}; name one of them", place=uri)
     try:
         return _opened(uri, listed, Footers(_sound_footers(uri, listed)), expected, complete=complete)
     except InputError:
@@ -247,7 +247,7 @@ def _opened(
     """Return the table with these footers. Raises InputError as `open_table`."""
     if not footers:
         if any(file.uri == run_uri(uri, IDENTITY) for file in listed):
-            raise InputError(f"{uri}: no unit is done yet; run the command that writes it again, or wait")
+            raise InputError("no unit is done yet; run the command that writes it again, or wait", place=uri)
         raise InputError(_no_table(uri, expected))
     name = _table_name(uri, footers, expected)
     _check_version(name, footers)
@@ -279,8 +279,9 @@ def _sound_footers(uri: str, listed: Iterable[Object], *, compared: bool = False
     for source, footer in zip(data_objects(uri, listed), footers, strict=True):
         if footer is None:
             raise InputError(
-                f"{source.uri}: not a readable Parquet file; if remine wrote it, it is damaged: run the command that "
-                "writes the table again, which replaces it"
+                "not a readable Parquet file; if remine wrote it, it is damaged: run the command that "
+                "writes the table again, which replaces it",
+                place=source.uri,
             )
         yield footer
 
@@ -289,20 +290,21 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
     """Return the name of the table that all `footers` belong to."""
     names = {_metadata(schema, "table") for schema in footers.schemas}
     if names == {""}:
-        raise InputError(f"{uri}: Parquet files, but not a table of remine; expected {_wanted(expected)}")
+        raise InputError(f"Parquet files, but not a table of remine; expected {_wanted(expected)}", place=uri)
     if "" in names:
         foreign = next(footer for footer in footers if not _metadata(footer.schema, "table"))
         raise InputError(
-            f"{foreign.object.uri}: not written by remine, but in the folder of a table; move it elsewhere"
+            "not written by remine, but in the folder of a table; move it elsewhere", place=foreign.object.uri
         )
     if len(names) > 1:
         raise InputError(
-            f"{uri}: several tables in one folder: {', '.join(sorted(names))}; move all but one to other folders"
+            f"several tables in one folder: {', '.join(sorted(names))}; move all but one to other folders", place=uri
         )
     (name,) = names
     if name not in tables.TABLES:
         raise InputError(
-            f"{uri}: table {name!r} is unknown to this version of remine; use the version that wrote it, or a newer one"
+            f"table {name!r} is unknown to this version of remine; use the version that wrote it, or a newer one",
+            place=uri,
         )
     if expected and name not in expected:
         raise InputError(_other_table(uri, name, expected))
@@ -334,7 +336,9 @@ def _check_version(name: str, footers: Footers) -> None:
         return
     other = next(footer for footer in footers if _metadata(footer.schema, "version") != current)
     version = _metadata(other.schema, "version")
-    raise InputError(f"{other.object.uri}: version {version} of table {name!r}; this version of remine reads {current}")
+    raise InputError(
+        f"version {version} of table {name!r}; this version of remine reads {current}", place=other.object.uri
+    )
 
 
 def _check_schema(footers: Footers) -> None:
@@ -343,7 +347,9 @@ def _check_schema(footers: Footers) -> None:
         if fault := schema_fault(footer):
             raise InputError(fault)
         if not schema.equals(footers.schemas[0]):
-            raise InputError(f"{footer.object.uri}: its vectors and those of {footers[0].object.uri} differ in length")
+            raise InputError(
+                f"its vectors and those of {footers[0].object.uri} differ in length", place=footer.object.uri
+            )
 
 
 def _check_complete(uri: str, listed: Iterable[Object], footers: Footers, *, required: bool) -> None:
@@ -367,7 +373,9 @@ def _check_complete(uri: str, listed: Iterable[Object], footers: Footers, *, req
         total += 1
         done += (unit.name, unit.version) in written  # a unit with another version must be redone
     if done < total:
-        raise InputError(f"{uri}: {total - done} of {total} units are not done; run the command that writes it again")
+        raise InputError(
+            f"{total - done} of {total} units are not done; run the command that writes it again", place=uri
+        )
 
 
 def _several_configurations(uri: str, footers: Footers, expected: str | None) -> str:

@@ -143,4 +143,4 @@ def identity_at(table: str, listed: Iterable[Object]) -> str | None:
 
 def _damage_error(uri: str, reason: str) -> InputError:
     rerun = "run the command that writes the table again"
-    return InputError(f"{uri}: damaged ({reason}); delete it and {rerun}")
+    return InputError(f"damaged ({reason}); delete it and {rerun}", place=uri)

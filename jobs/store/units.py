@@ -94,4 +94,4 @@ def check_distinct(units: Iterable[Unit]) -> None:
     for unit in units:
         first = first_of.setdefault(unit.name, unit)
         if first is not unit:
-            raise InputError(f"{unit.inputs[0].uri}: duplicate input ({first.inputs[0].uri})")
+            raise InputError(f"duplicate input ({first.inputs[0].uri})", place=unit.inputs[0].uri)

@@ -93,7 +93,7 @@ def _reader(file: Object) -> str:
         return "gzip"
     if magic.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{", b""):
         return DOCUMENT if file.size <= LONGEST_LINE and _is_document(head) else "plain"
-    raise InputError(f"{file.uri}: begins neither as JSON nor as gzip or bzip2; use a dump in JSON")
+    raise InputError("begins neither as JSON nor as gzip or bzip2; use a dump in JSON", place=file.uri)
 
 
 def _is_document(head: bytes) -> bool:

@@ -95,8 +95,9 @@ class Encoder:
             raise InputError(f"{facts.encoder} has no tower for texts; search by an example picture")
         if facts.encoder != source.metadata.get("remine.encoder"):
             raise InputError(
-                f"{source.uri}: its vectors are from {source.metadata.get('remine.encoder')}, but "
-                f"{settings.checkpoint} is now {facts.encoder}; search by an example picture"
+                f"its vectors are from {source.metadata.get('remine.encoder')}, but "
+                f"{settings.checkpoint} is now {facts.encoder}; search by an example picture",
+                place=source.uri,
             )
         try:
             self._embedder = TextEmbedder(settings)
@@ -110,7 +111,8 @@ class Encoder:
             return EmbedderConfig(**{**config, "device": "auto"})
         except (FileNotFoundError, KeyError, TypeError) as error:
             raise InputError(
-                f"{source.uri}: its manifest does not say which encoder made its vectors; search by an example picture"
+                "its manifest does not say which encoder made its vectors; search by an example picture",
+                place=source.uri,
             ) from error
 
     def vector(self, text: str) -> np.ndarray:

@@ -115,8 +115,9 @@ class Attributes:
             for key, value in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
                 if value is not None and value_of.setdefault(key, value) != value:
                     raise InputError(
-                        f"{uri}: column {name!r} has two values for {self.owner} {key!r}, {value_of[key]!r} and "
-                        f"{value!r}; it must be the same in all rows of one {self.owner}"
+                        f"column {name!r} has two values for {self.owner} {key!r}, {value_of[key]!r} and "
+                        f"{value!r}; it must be the same in all rows of one {self.owner}",
+                        place=uri,
                     )
 
 

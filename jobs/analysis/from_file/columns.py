@@ -82,9 +82,9 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
             names = list(dict.fromkeys(name for part in parts for name in part.split("+")))
             missing += [f"no column {name!r} (metrics.{key}=)" for name in names if name not in available]
     if missing:
-        raise InputError(f"{uri}: {', '.join(missing)}; the file has the columns {', '.join(available)}")
+        raise InputError(f"{', '.join(missing)}; the file has the columns {', '.join(available)}", place=uri)
     if next(batches(uri, columns_of["item"], encoding=cfg.encoding), None) is None:
-        raise InputError(f"{uri}: has no rows")
+        raise InputError("has no rows", place=uri)
     return columns_of
 
 
@@ -141,5 +141,6 @@ def check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
     for name in names:
         if batch[name].null_count:
             raise InputError(
-                f"{uri}: columns.{name} is empty in {quantity(batch[name].null_count, 'row')}; every row must have it"
+                f"columns.{name} is empty in {quantity(batch[name].null_count, 'row')}; every row must have it",
+                place=uri,
             )

@@ -34,9 +34,9 @@ def crowdtruth(
     occur = sorted({annotation for picked in judgements.values() for annotation in picked})
     closed = cfg.annotations or occur
     if unexpected := [annotation for annotation in occur if annotation not in closed]:
-        raise InputError(f"{uri}: annotation {unexpected[0]!r} is not in annotations={list(closed)}; add it there")
+        raise InputError(f"annotation {unexpected[0]!r} is not in annotations={list(closed)}; add it there", place=uri)
     if len(occur) > MAX_LINES:
-        raise InputError(f"{uri}: {len(occur)} different annotations, more than {MAX_LINES}: not a closed task")
+        raise InputError(f"{len(occur)} different annotations, more than {MAX_LINES}: not a closed task", place=uri)
     asked = asked_of_worker.total()
     if left := asked - len(judgements):
         say(f"{left} of {asked} judgements do not count: they are empty or repeated by the same worker")

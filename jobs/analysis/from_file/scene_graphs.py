@@ -27,8 +27,9 @@ def scene_graphs(
             name = dsg.id_of(line["question"])
             if name in pictures[line["item"]]:
                 raise InputError(
-                    f"{uri}: duplicate question {name!r} of picture {line['item']!r}; "
-                    "select one model's rows with keep_rows.COLUMN=, or name more columns with columns.item="
+                    f"duplicate question {name!r} of picture {line['item']!r}; "
+                    "select one model's rows with keep_rows.COLUMN=, or name more columns with columns.item=",
+                    place=uri,
                 )
             pictures[line["item"]][name] = dsg.DsgQuestion(
                 question=name,
@@ -60,7 +61,7 @@ def _is_valid(uri: str, word: str | None) -> bool:
         return True
     if plain in dsg.NO | {"invalid", "f"}:
         return False
-    raise InputError(f"{uri}: columns.valid has the text {word!r}; must be yes or no")
+    raise InputError(f"columns.valid has the text {word!r}; must be yes or no", place=uri)
 
 
 def _people(cfg: AnalyzeConfig, exclusion_filter: ExclusionFilter) -> dict[str, float]:
@@ -74,7 +75,7 @@ def _people(cfg: AnalyzeConfig, exclusion_filter: ExclusionFilter) -> dict[str, 
         scores = as_numbers(rows["value"])
         words = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
         if len(words):
-            raise InputError(f"{uri}: people_columns.value has the text {words[0].as_py()!r}; must be numbers")
+            raise InputError(f"people_columns.value has the text {words[0].as_py()!r}; must be numbers", place=uri)
         for item, score in zip(rows["item"].to_pylist(), scores.to_pylist(), strict=True):
             if item is not None and score is not None:
                 scores_of[item].append(score)

@@ -94,11 +94,11 @@ class RowReader:
         first = next(self._lines, None)
         if first is None:
             reason = self._lines.damage[1] if self._lines.damage else "empty"
-            raise InputError(f"{self._uri}: {reason}; a header is required")
+            raise InputError(f"{reason}; a header is required", place=self._uri)
         try:
             return [name.strip() for name in next(csv.reader([first.text.removeprefix("\ufeff")], delimiter="\t"), [])]
         except csv.Error as error:
-            raise InputError(f"{self._uri}: its first line is not a valid header ({error})") from error
+            raise InputError(f"its first line is not a valid header ({error})", place=self._uri) from error
 
     def _next_row(self) -> tuple[list[str], str | None] | None:
         """Return the next row's fields and its fault, if any, with its lines in `_row_lines`; None after the last."""

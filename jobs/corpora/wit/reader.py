@@ -58,7 +58,7 @@ def find_files(path: str) -> Sequence[locations.Object]:
     tsv_files = [o for o in files if re.search(r"\.tsv(\.gz|\.zst)?$", o.uri)]
     if not tsv_files:
         hint = " (corpus=wit_base reads Parquet)" if any(o.uri.endswith(".parquet") for o in files) else ""
-        raise InputError(f"{path}: {len(files)} files, none of them .tsv, .tsv.gz or .tsv.zst{hint}")
+        raise InputError(f"{len(files)} files, none of them .tsv, .tsv.gz or .tsv.zst{hint}", place=path)
     return tsv_files
 
 
@@ -74,18 +74,19 @@ def check_header(uri: str) -> None:
             header = _header(uri)
             if missing := [c for c in NEEDED if c not in header]:
                 raise InputError(
-                    f"{uri}: no column {', '.join(missing)} in its header, which WIT's files have; "
-                    "read your own file with remine items"
+                    f"no column {', '.join(missing)} in its header, which WIT's files have; "
+                    "read your own file with remine items",
+                    place=uri,
                 )
         except InputError:
             if name := foreign_format(uri):
                 advice = "corpus=wit_base reads unpacked Parquet" if name.endswith(PARQUET) else "unpack or convert it"
                 raise InputError(
-                    f"{uri}: the format is {name}; corpus=wit reads .tsv, .tsv.gz and .tsv.zst; {advice}"
+                    f"the format is {name}; corpus=wit reads .tsv, .tsv.gz and .tsv.zst; {advice}", place=uri
                 ) from None
             raise
     if repeated := [c for c in WIT_COLUMNS if header.count(c) > 1]:
-        raise InputError(f"{uri}: duplicate column {', '.join(repeated)} in its header")
+        raise InputError(f"duplicate column {', '.join(repeated)} in its header", place=uri)
 
 
 def _header(uri: str) -> list[str]:
@@ -95,7 +96,7 @@ def _header(uri: str) -> list[str]:
     except InputError:
         raise
     except ValueError as error:  # includes pyarrow's errors
-        raise InputError(f"{uri}: cannot be read as WIT ({first_line(error)})") from error
+        raise InputError(f"cannot be read as WIT ({first_line(error)})", place=uri) from error
 
 
 def scan_file(

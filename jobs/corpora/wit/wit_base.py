@@ -63,7 +63,7 @@ def find_files(path: str) -> list[Object]:
     parquet_files = [o for o in files if o.uri.endswith(".parquet")]
     if not parquet_files:
         hint = " (corpus=wit reads TSV)" if any(re.search(r"\.tsv(\.gz|\.zst)?$", o.uri) for o in files) else ""
-        raise InputError(f"{path}: {quantity(len(files), 'file')}, none of them .parquet{hint}")
+        raise InputError(f"{quantity(len(files), 'file')}, none of them .parquet{hint}", place=path)
     return parquet_files
 
 
@@ -79,16 +79,16 @@ def check_header(uri: str) -> None:
             with _opened(uri) as (file, _):
                 leaves, schema = _leaves(file), file.schema_arrow
         except pa.ArrowException as error:
-            raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
+            raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
         except OSError as error:
             if "thrift" in str(error):  # pyarrow's error for an invalid footer
-                raise InputError(f"{uri}: not a readable Parquet file; replace it with a complete copy") from error
+                raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
             raise
     needed = [("image_url",), *((FEATURES, c) for c in NEEDED_OF_ENTRY)]
     if missing := [".".join(name) for name in needed if name not in leaves]:
-        raise InputError(f"{uri}: no column {', '.join(missing)}; the files of wit_base have them")
+        raise InputError(f"no column {', '.join(missing)}; the files of wit_base have them", place=uri)
     if fault := _misshapen(schema):
-        raise InputError(f"{uri}: {fault}")
+        raise InputError(f"{fault}", place=uri)
 
 
 def _misshapen(schema: pa.Schema) -> str:
@@ -314,14 +314,14 @@ def _places_in(uri: str, urls: pa.Array) -> pa.Table:
         try:
             with _opened(uri) as (file, _):
                 if ("image_url",) not in _leaves(file):
-                    raise InputError(f"{uri}: no column image_url; the files of wit_base have it")
+                    raise InputError("no column image_url; the files of wit_base have it", place=uri)
                 for group in range(file.num_row_groups):
                     column = file.read_row_group(group, columns=["image_url"], use_threads=False)["image_url"]
                     rows = pc.indices_nonzero(pc.is_in(column, urls))
                     position = {"path": [path] * len(rows), "row_group": [group] * len(rows), "row": rows}
                     parts.append(pa.table({"image_url": column.take(rows), **position}).cast(PLACES))
         except pa.ArrowException as error:
-            raise InputError(f"{uri}: its column image_url cannot be read ({first_line(error)})") from error
+            raise InputError(f"its column image_url cannot be read ({first_line(error)})", place=uri) from error
     return pa.concat_tables(parts)
 
 

@@ -15,7 +15,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.command_line import commands, extras, help_text
 from jobs.runtime.command_line.arguments import to_overrides
-from jobs.runtime.configuration import config, config_files, named_keys
+from jobs.runtime.configuration import config, config_files, error_keys, named_keys
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.runtime.outcomes import check_outcome
 from jobs.runtime.process import console, signals, timings
@@ -95,7 +95,9 @@ def _named(error: BaseException, name: str, cfg: Any, overrides: Sequence[str]) 
         error = RunError(f"{sentence}. {faults.KEPT}")
     values = asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else {}
     chosen = config_files.chosen_options(name, overrides)
-    error.args = (named_keys.named(str(error), name, values, chosen),)
+    error_keys.complete(error, values, chosen)
+    if error.key is None:
+        error.why = named_keys.named(error.why, name, values, chosen)
     return error
 
 

@@ -116,11 +116,11 @@ def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
     """
     pattern = absolute(pattern)
     if not (is_s3(pattern) or glob.has_magic(pattern) or os.path.lexists(pattern)):
-        raise InputError(f"{pattern}: does not exist{nearby.hint(pattern)}")
+        raise InputError(f"does not exist{nearby.hint(pattern)}", place=pattern)
     with named_errors(pattern):
         files = _sort(s3.find(pattern)) if is_s3(pattern) else CompactList(local_files.find(pattern, strict=strict))
     if not files:
-        raise InputError(f"{pattern}: no file matches{nearby.hint(pattern)}")
+        raise InputError(f"no file matches{nearby.hint(pattern)}", place=pattern)
     return files
 
 

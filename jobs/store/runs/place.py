@@ -57,7 +57,9 @@ def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]
     if listed and not is_table:
         raise InputError(f"out={out}: not empty, and not a table that remine wrote; use another out=")
     if folder := _folder_of_a_unit(out, units):
-        raise InputError(f"{folder}: a folder has the name of a unit's file; remove or rename it, or use another out=")
+        raise InputError(
+            "a folder has the name of a unit's file; remove or rename it, or use another out=", place=folder
+        )
     return listed, is_table
 
 

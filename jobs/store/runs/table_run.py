@@ -114,9 +114,9 @@ class TableRun:
         self._unlock()
         if missing and not self.is_trial:
             why = "".join(f"; {unit}: {reason}" for unit, reason in sorted(self.given_up.items())[:GIVEN_UP_NAMED])
-            raise RunError(f"{out}: {missing} of {len(self.units)} units were not written{why}")
+            raise RunError(f"{missing} of {len(self.units)} units were not written{why}", place=out)
         if not total.balances():
-            raise RunError(f"{out}: the run does not balance: {total}")
+            raise RunError(f"the run does not balance: {total}", place=out)
         return {**manifest, "units": units}
 
 
