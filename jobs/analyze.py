@@ -30,7 +30,7 @@ from jobs.corpora import spreadsheet_cells
 from jobs.corpora.ratings_file import find_file
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, wide
-from jobs.page.model import Page, letters_of
+from jobs.page.page_contents import Page, letters_of
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
 from jobs.runtime.command_line import cli

@@ -20,7 +20,7 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
-from jobs.page import choice_sheet
+from jobs.page import picture_sheets
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -72,17 +72,17 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> None:
             f"neighbors={cfg.neighbors}: {neighbors.rows:,} rows; at most {MAX_ROWS:,} can be reviewed by hand"
         )
     out = locations.absolute(cfg.out)
-    choice_sheet.check_not_completed(out)
+    picture_sheets.check_not_completed(out)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    rows = choice_sheet.sheet_rows(neighbors, prompts, exclusion_filter)
+    rows = picture_sheets.sheet_rows(neighbors, prompts, exclusion_filter)
     ids = {row["item_id"] for row in rows}
-    pictures = choice_sheet.read_pictures(open_table(cfg.images, "images"), ids) if cfg.images else {}
+    pictures = picture_sheets.read_pictures(open_table(cfg.images, "images"), ids) if cfg.images else {}
     for row in rows:
         row["url"] = pictures.get(row["item_id"], {}).get("source_url") or ""
-    sheet, page = locations.join(out, choice_sheet.SHEET), locations.join(out, choice_sheet.PAGE)
+    sheet, page = locations.join(out, picture_sheets.SHEET), locations.join(out, picture_sheets.PAGE)
     with locations.named_errors(out):
-        locations.replace(sheet, choice_sheet.as_csv(rows))
-        locations.replace(page, choice_sheet.as_page(rows, pictures))
+        locations.replace(sheet, picture_sheets.choices_csv(rows))
+        locations.replace(page, picture_sheets.choices_page(rows, pictures))
     queries = {row["query_id"] for row in rows}
     say(f"choose: {quantity(len(rows), 'row')} for {quantity(len(queries), 'prompt')}")
     say(f"  {sheet}: put an x into the column `chosen`, then run remine choose chosen=…")
@@ -100,15 +100,15 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     (file,) = locations.find(chosen)[:1]
     dialect = delimited.read_dialect(file.uri, encoding=cfg.encoding)
     hint = "; name the choose.csv that this job wrote"
-    delimited.require_columns(file.uri, dialect.header, choice_sheet.COLUMNS, hint=hint)
+    delimited.require_columns(file.uri, dialect.header, picture_sheets.COLUMNS, hint=hint)
     by_prompt: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: duplicate rows are one item
-    for line, cells in delimited.records(file.uri, dialect, choice_sheet.COLUMNS):
+    for line, cells in delimited.records(file.uri, dialect, picture_sheets.COLUMNS):
         row = {name: spreadsheet_cells.original(cell) for name, cell in cells.items()}
         if empty := [name for name in ("query_id", "item_id") if not row[name]]:
             raise InputError(f"line {line}: column {empty[0]} is empty{hint}", place=file.uri)
         items = by_prompt.setdefault(row["query_id"], {})
         if not exclusion_filter.hit(row["item_id"], row["url"]) and row["chosen"].strip():
-            item = choice_sheet.item_of(row)
+            item = picture_sheets.item_of(row)
             items[item["item_id"]] = item
     rows = [item for items in by_prompt.values() for item in items.values()]
     if not rows:

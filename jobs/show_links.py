@@ -16,8 +16,7 @@ from omegaconf import MISSING
 
 from actors.quantities import quantity
 from jobs.errors import InputError
-from jobs.page import link_examples
-from jobs.page.choice_sheet import read_pictures
+from jobs.page import picture_sheets
 from jobs.retrieval.shown_links import check_pictures, read_links, read_neighbors, read_nodes
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
@@ -59,7 +58,7 @@ def execute(cfg: ShowLinksConfig) -> None:
     images = {key: open_table(uri, "images") for key, uri in (("q", cfg.images), ("kb", cfg.kb.images)) if uri}
     kb = {part: open_table(locations.join(cfg.kb.path, part), part) for part in ("nodes", "node_images")}
     out = locations.absolute(cfg.out)
-    link_examples.check_place(out)
+    picture_sheets.check_links_place(out)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     wanted = [picture for picture in cfg.pictures if not exclusion_filter.hit(picture)]
@@ -68,12 +67,12 @@ def execute(cfg: ShowLinksConfig) -> None:
     check_pictures(wanted, near, ranked)
     shown = {hit.item_id for hits in near.values() for hit in hits}
     nodes = read_nodes(kb["nodes"], kb["node_images"], shown)
-    thumbnails = read_pictures(images["q"], wanted) if "q" in images else {}
-    thumbnails |= read_pictures(images["kb"], shown) if "kb" in images else {}
-    examples = link_examples.examples(wanted, near, ranked, nodes)
-    locations.replace(locations.join(out, link_examples.SHEET), link_examples.as_csv(examples))
-    locations.replace(locations.join(out, link_examples.PAGE), link_examples.as_page(examples, thumbnails))
-    say(f"show_links: {locations.join(out, link_examples.PAGE)}\n  {quantity(len(wanted), 'picture')}")
+    thumbnails = picture_sheets.read_pictures(images["q"], wanted) if "q" in images else {}
+    thumbnails |= picture_sheets.read_pictures(images["kb"], shown) if "kb" in images else {}
+    examples = picture_sheets.link_examples(wanted, near, ranked, nodes)
+    locations.replace(locations.join(out, picture_sheets.RANKINGS), picture_sheets.rankings_csv(examples))
+    locations.replace(locations.join(out, picture_sheets.PAGE), picture_sheets.links_page(examples, thumbnails))
+    say(f"show_links: {locations.join(out, picture_sheets.PAGE)}\n  {quantity(len(wanted), 'picture')}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
 
 

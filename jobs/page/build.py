@@ -6,31 +6,45 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
 from actors.status import Status
 from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.corpora.vectors import matrix_of
 from jobs.curation.hash_index import HashIndex, unique_codes
 from jobs.curation.statistics import MATCHED, READ, CurationStep, steps_of
 from jobs.html.formats import in_words
+from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.page.card_links import CardLinks, card_links
 from jobs.page.card_marks import card_marks
 from jobs.page.card_orders import answer_index
-from jobs.page.embedding_map import embedding_map
-from jobs.page.gallery import GOLD, HUMAN, Gallery, cards, titled_cards
-from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PageFigure, TableSummary, Wording, letters_of
-from jobs.page.page_figures import funnel_figures, page_figures
-from jobs.page.region_figures import region_figures
+from jobs.page.gallery import Gallery
+from jobs.page.page_contents import (
+    EmbeddingMap,
+    FunnelStep,
+    GalleryPicture,
+    MapPoint,
+    ModelFacts,
+    Page,
+    PageFigure,
+    TableSummary,
+    Wording,
+    letters_of,
+)
+from jobs.page.page_figures import funnel_figures, page_figures, region_figures
+from jobs.page.picture_cards import GOLD, HUMAN, gallery_cards, titled_cards
 from jobs.runtime.planning import estimates
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import run_files
 from jobs.store.counts import PURGED
-from jobs.store.hashing import hash_texts_128
+from jobs.store.hashing import Hashes, hash_texts, hash_texts_128
 from jobs.store.reading import TableSource
 
 if TYPE_CHECKING:
@@ -88,7 +102,7 @@ def report_page(
     words |= {key: Wording(key[1], scale=scale) for key in unworded if (scale := rubrics.scale(*key)[0])}
     embeddings = tables.corpus.get("embeddings")
     steps = list(funnel(tables.corpus))
-    pictures = cards(
+    pictures = gallery_cards(
         tables,
         gallery,
         rows_of,
@@ -310,3 +324,72 @@ def _without_rubric(rubrics: Rubrics) -> Iterator[str]:
             f"{tables}{more} {keep}: unless another table keeps a rubric of the same name, the scale is unknown, "
             "and metrics that depend on it are undefined."
         )
+
+
+FITTED = 5000  # pictures that determine the directions
+MAP_SIDE = 56  # pixels of a picture on the map
+LEAST_ON_MAP = 3  # fewest pictures of a map
+
+Vectors = NDArray[np.float32]
+
+
+def principal_axes(vectors: Vectors) -> tuple[Vectors, Vectors, tuple[float, float]]:
+    """Return the mean [dim], the first two principal axes [2, dim] and their shares of the variance, 0 to 1.
+
+    The component of each axis with the largest absolute value is positive, so that the same vectors give the same map.
+    """
+    mean = vectors.mean(axis=0)
+    values, axes = np.linalg.eigh(np.cov(vectors - mean, rowvar=False).astype(np.float64))
+    first = axes[:, [-1, -2]].T
+    first *= np.sign(first[np.arange(2), np.abs(first).argmax(axis=1)])[:, None]
+    total = values.clip(0).sum()
+    x, y = (float(max(values[-number], 0) / total) if total > 0 else 0.0 for number in (1, 2))
+    return mean, first.astype(np.float32), (x, y)
+
+
+def embedding_map(
+    source: TableSource, cards: Sequence[GalleryPicture], exclusion_filter: ExclusionFilter
+) -> EmbeddingMap | None:
+    """Return the places of the cards' first pictures by their vectors; None with fewer than three vectors.
+
+    The axes are fitted to at most `FITTED` pictures that are not excluded, those whose ids have the smallest hashes.
+    """
+    small_of = {card.image_id: card.thumbnails[0] for card in reversed(cards) if card.thumbnails}
+    ids, vectors, sample = _map_vectors(source, list(small_of), exclusion_filter)
+    if len(ids) < LEAST_ON_MAP or vectors.shape[1] < 2:
+        return None
+    mean, axes, shares = principal_axes(sample)
+    places = (vectors - mean) @ axes.T
+    low, width = places.min(axis=0), np.ptp(places, axis=0)
+    places = (places - low) / np.where(width > 0, width, 1)
+    points = [
+        MapPoint(image_id, float(x), float(y), _smaller(small_of[image_id]))
+        for image_id, (x, y) in zip(ids, places, strict=True)
+    ]
+    return EmbeddingMap(points, len(sample), source.metadata.get("remine.encoder", ""), shares)
+
+
+def _smaller(picture: Thumbnail) -> Thumbnail:
+    return thumbnail(picture.data, side=MAP_SIDE)[0] or picture
+
+
+def _map_vectors(
+    source: TableSource, wanted: Sequence[str], exclusion_filter: ExclusionFilter
+) -> tuple[list[str], Vectors, Vectors]:
+    """Return the ids among `wanted` that have vectors, in order, their vectors, and the vectors of the sample."""
+    vector_of: dict[str, Vectors] = {}
+    hashes: Hashes = np.zeros(0, np.uint64)
+    sample: Vectors = np.zeros((0, 0), np.float32)
+    for batch in source.batches(["item_id", "kind", "embedding", "status"]):
+        usable = pc.and_(pc.equal(batch["kind"], "image"), pc.equal(batch["status"], Status.OK.value))
+        rows = batch.filter(pc.and_(usable, pa.array(~exclusion_filter.mask(batch["item_id"]))))
+        for ids, column in zip(rows["item_id"].chunks, rows["embedding"].chunks, strict=True):
+            vectors = matrix_of(column).astype(np.float32)
+            for row in np.flatnonzero(pc.is_in(ids, pa.array(wanted, pa.string())).to_numpy(zero_copy_only=False)):
+                vector_of.setdefault(ids[int(row)].as_py(), vectors[row])
+            hashes = np.concatenate([hashes, hash_texts(ids)])
+            sample = np.concatenate([sample.reshape(-1, vectors.shape[1]), vectors])
+            kept = np.argsort(hashes, kind="stable")[:FITTED]
+            hashes, sample = hashes[kept], sample[kept]
+    mapped = sorted(vector_of)
+    return mapped, np.array([vector_of[name] for name in mapped], np.float32).reshape(len(vector_of), -1), sample

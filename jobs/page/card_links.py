@@ -6,7 +6,7 @@ an entry nor a link. If a rater answered several times, the answer on the card i
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,21 +16,11 @@ from jobs.metrics.confusion import GOLD, Confusion
 from jobs.metrics.kinds import Topic, kind_of
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
-from jobs.page.anchors import anchor
 from jobs.page.card_marks import mark_lists, marks_anchor, marks_of
-from jobs.page.card_orders import (
-    MAX_ANSWERS,
-    MAX_LINKS,
-    AnswerEntry,
-    Key,
-    QuestionEntry,
-    answer_anchor,
-    disagreement,
-    score_ranges,
-)
-from jobs.page.metric_families import COUNTED, each_once
-from jobs.page.metric_labels import IN_HEADING
-from jobs.page.model import GalleryPicture, PictureRating, Wording
+from jobs.page.card_orders import MAX_ANSWERS, MAX_LINKS, Key, answer_anchor, disagreement, score_ranges
+from jobs.page.metric_tables import COUNTED, IN_HEADING, MetricTable, each_once
+from jobs.page.page_contents import AnswerEntry, GalleryPicture, PictureRating, QuestionEntry, Wording
+from jobs.page.page_names import anchor
 
 Words = Mapping[tuple[str, str], Wording]
 QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
@@ -313,3 +303,44 @@ def _entry(name: str, label: str, numbers: Sequence[int], *, most: int = MAX_LIN
 
 def _list(title: str, entries: Sequence[AnswerEntry], *about: str) -> QuestionEntry:
     return QuestionEntry(anchor("links", *about, f"cards {title}"), title, tuple(entries[:MAX_ANSWERS]))
+
+
+@dataclass(frozen=True)
+class NumberLinks:
+    """The links of a table of metrics: anchors of cards.
+
+    Attributes:
+        rows: number of a row, from 0 -> the anchor that all its numbers share.
+        columns: number of a column -> the anchor that all its numbers share, if those of its rows differ.
+        cells: (row, column) -> the anchor of a single number, if neither its row nor its column shares one.
+    """
+
+    rows: Mapping[int, str]
+    columns: Mapping[int, str]
+    cells: Mapping[tuple[int, int], str]
+
+
+def number_links(table: MetricTable, places: Container[str]) -> NumberLinks:
+    """Return the links of a table.
+
+    Args:
+        places: anchors of the cards on the page.
+    """
+    anchors = {
+        (row, column): name if (name := cards_of(metric)) in places else ""
+        for row, (_, line) in enumerate(table.rows)
+        for column, metric in enumerate(line)
+        if metric
+    }
+    rows = _common({cell: (cell[0], name) for cell, name in anchors.items()})
+    columns = _common({cell: (cell[1], name) for cell, name in anchors.items() if cell[0] not in rows})
+    cells = {cell: name for cell, name in anchors.items() if name and cell[0] not in rows and cell[1] not in columns}
+    return NumberLinks(rows, columns, cells)
+
+
+def _common(anchors: Mapping[tuple[int, int], tuple[int, str]]) -> dict[int, str]:
+    """Return the anchor that all cells of a row or column share, by its number."""
+    of_line: dict[int, set[str]] = {}
+    for number, name in anchors.values():
+        of_line.setdefault(number, set()).add(name)
+    return {number: name for number, names in of_line.items() if len(names) == 1 for name in names if name}

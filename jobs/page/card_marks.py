@@ -10,9 +10,9 @@ from jobs.analysis.span_marks import WRITER, WRITER_COLUMN, MarkedText, SpanRate
 from jobs.analysis.span_metrics import GOLD, MISTAKE, MODELS, OMISSION, SpanTables, dims_of
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import PEOPLE
-from jobs.page.anchors import anchor
-from jobs.page.card_orders import MAX_ANSWERS, AnswerEntry, QuestionEntry
-from jobs.page.model import CardMark, GalleryPicture, MarkedSpan, rater_label
+from jobs.page.card_orders import MAX_ANSWERS
+from jobs.page.page_contents import AnswerEntry, CardMark, GalleryPicture, MarkedSpan, QuestionEntry, rater_label
+from jobs.page.page_names import anchor
 
 SPAN_LENGTH = 120  # characters
 MAX_CARDS = 12  # of a rater

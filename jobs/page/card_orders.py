@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 from actors.status import Status
-from jobs.page.anchors import anchor
-from jobs.page.model import GalleryPicture, PictureRating, Wording
+from jobs.page.page_contents import AnswerEntry, GalleryPicture, PictureRating, QuestionEntry, Wording
+from jobs.page.page_names import anchor
 
 MAX_LINKS = 24  # cards of an answer in the index
 MAX_ANSWERS = 60  # different answers of a question in the index
@@ -32,23 +31,6 @@ class CardOrder:
     about: str
     places: tuple[int, ...]
     headings: tuple[tuple[int, str], ...] = ()
-
-
-class AnswerEntry(NamedTuple):
-    """The cards on which a rater gave an answer: their numbers, from 1, and how many more there are."""
-
-    name: str
-    label: str
-    cards: tuple[int, ...]
-    more: int
-
-
-class QuestionEntry(NamedTuple):
-    """The index of one question."""
-
-    name: str
-    title: str
-    answers: tuple[AnswerEntry, ...]
 
 
 def card_orders(cards: Sequence[GalleryPicture], wording: Mapping[Key, Wording]) -> list[CardOrder]:

@@ -9,12 +9,19 @@ from types import MappingProxyType
 from jobs.metrics.kinds import Quantity, Topic, kind_of
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
-from jobs.page.anchors import anchor
 from jobs.page.card_links import cards_of
-from jobs.page.metric_families import COUNTED, FAMILIES, MetricBlock, belongs
-from jobs.page.metric_labels import IN_HEADING, label, rater_words, word
-from jobs.page.model import PageFigure, Wording
-from jobs.page.short_names import LONGEST, not_drawn, rater_colour, short_names, shortened, unique
+from jobs.page.metric_tables import (
+    COUNTED,
+    FAMILIES,
+    IN_HEADING,
+    MetricBlock,
+    belongs,
+    dim_word,
+    metric_label,
+    rater_words,
+)
+from jobs.page.page_contents import PageFigure, Wording
+from jobs.page.page_names import LONGEST, anchor, not_drawn, rater_colour, short_names, shortened, unique
 from jobs.plots.figures import label_width, plot
 from jobs.plots.panels import Estimate, Intervals
 from jobs.plots.tiles import by_region
@@ -184,7 +191,7 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
     row = next((name for name in ROWS if dims.get(name)), "")
     raters = RATERS if {"rater", "rater_a", "group"} & dims.keys() else ("model",)
     apart = {row, "attribute", *raters, *IN_HEADING}
-    measured = label(metric, ["metric", *(name for name in sorted(dims) if name not in apart)])
+    measured = metric_label(metric, ["metric", *(name for name in sorted(dims) if name not in apart)])
     by = f" by {dims['attribute'].replace('_', ' ')}" if dims.get("attribute") else ""
     about = [f"{dims[name]}" for name in IN_HEADING[2:] if dims.get(name)]
     short = replace(metric, dims={**dims, **{name: names[dims[name]] for name in raters if name in dims}})
@@ -197,7 +204,7 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
         metric,
         measured + by,
         ", ".join(filter(None, (question_title(key, wording), *about))),
-        word(row, metric) if row else "",
+        dim_word(row, metric) if row else "",
         rater,
         rater_label,
         wording[key].scale if key in wording else None,

@@ -1,22 +1,34 @@
-"""The plots of the data on a page, at most `MAX_BYTES` in all."""
+"""The plots of the data on a page, at most `MAX_BYTES` in all: the funnel, raters together, answers, and regions.
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+Those of families of metrics are in `jobs.page.family_figures`.
+"""
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 
+import numpy as np
+
+from jobs.metrics.confusion import GOLD, Confusion
+from jobs.metrics.distributions import Distribution
 from jobs.metrics.kinds import Topic
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
+from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
 from jobs.metrics.question import MODELS, PEOPLE
-from jobs.page.anchors import anchor
-from jobs.page.family_figures import RATERS, family_figures
-from jobs.page.metric_families import FAMILIES, blocks, each_once, is_shown_by_distributions
-from jobs.page.model import FunnelStep, PageFigure, Wording
-from jobs.page.observed_figures import observed_figures
-from jobs.page.rater_figures import EACH_TWO, rater_figures
-from jobs.page.short_names import rater_hues, shortened
-from jobs.plots.counts import Steps
-from jobs.plots.figures import plot
+from jobs.metrics.suite import ACROSS
+from jobs.page.card_links import cell_anchor, drawn_matrices, pair_anchor
+from jobs.page.card_orders import answer_anchor
+from jobs.page.family_figures import RATERS, family_figures, question_title
+from jobs.page.metric_tables import FAMILIES, MetricBlock, blocks, each_once, is_shown_by_distributions
+from jobs.page.page_contents import FunnelStep, PageFigure, Wording, rater_label
+from jobs.page.page_names import anchor, not_drawn, rater_colour, rater_hues, short_names, shortened
+from jobs.plots.counts import CountMatrix, Steps
+from jobs.plots.figures import label_width, plot
+from jobs.plots.panels import Fit, HeatMap, Scatter
+from jobs.plots.tiles import TileMap, place_of
 
 MAX_BYTES = 6_000_000  # size of all plots of a page together
 FUNNEL = 3  # fewest steps of a funnel
@@ -96,3 +108,422 @@ def figure_of(figures: Sequence[PageFigure]) -> dict[str, str]:
     names = {figure.title: figure.name for figure in figures}
     plotted = {str(family.title): names[family.title] for family in FAMILIES if family.title in names}
     return {**plotted, **({str(Topic.TWO_RATERS): names[EACH_TWO]} if EACH_TWO in names else {})}
+
+
+Words = Mapping[tuple[str, str], Wording]
+Question = tuple[str, ...]
+EACH_TWO = "Pairwise agreement of raters"
+MAX_RATERS = 42  # raters in a heat map: at most 14 of each of people, models and both have kappas
+MAX_MAPS = 11  # heat maps of single questions
+MAX_QUESTIONS = 24  # columns of the map of scores
+MAX_SCORED = 202  # rows of the map of scores: people, models, and all that are reported one by one (`MAX_LINES`)
+
+
+def rater_figures(
+    metrics: Sequence[Metric],
+    blocks: Sequence[MetricBlock],
+    wording: Words,
+    places: Container[str] = (),
+    letters: Mapping[str, str] = MappingProxyType({}),
+    *,
+    hues: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[PageFigure]:
+    """Yield the heat maps of agreement and of mean scores that the metrics allow.
+
+    Args:
+        places: anchors of the pairs of raters who differ on a card.
+        letters: rater -> its letter on the page; if a rater of a map has none, all its raters are numbered.
+        hues: rater -> the hue of its colour on the page.
+    """
+    yield from agreement_map(metrics, blocks, wording, places, letters, hues=hues)
+    yield from score_map(metrics, blocks, wording, hues)
+
+
+def agreement_map(
+    metrics: Sequence[Metric],
+    blocks: Sequence[MetricBlock],
+    wording: Words,
+    places: Container[str] = (),
+    letters: Mapping[str, str] = MappingProxyType({}),
+    *,
+    hues: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[PageFigure]:
+    """Yield heat maps of the kappas of all pairs of raters: their mean over all questions, and each question's."""
+    kappas: dict[Question, dict[frozenset[str], float]] = {}
+    for metric in metrics:
+        dims = metric.dims
+        if metric.name == "kappa" and dims.get("group") in (PEOPLE, MODELS, ACROSS) and metric.value is not None:
+            pair = frozenset((dims["rater_a"], dims["rater_b"]))
+            key = (dims.get("rubric", ""), dims.get("question", ""), dims.get("condition", ""))
+            kappas.setdefault(key, {})[pair] = metric.value
+    raters = _people_first(metrics, {rater for pairs in kappas.values() for pair in pairs for rater in pair})
+    if len(raters) < 3:
+        return
+    shown = raters[:MAX_RATERS]
+    names = short_names(raters)
+    numbers = {rater: str(place) for place, rater in enumerate(shown, start=1)}
+    marks = letters if set(shown) <= letters.keys() else numbers
+    maps = [(_question_heading(key, wording), pairs) for key, pairs in kappas.items()]
+    notes = []
+    if len(maps) > 1:
+        every = {pair for pairs in kappas.values() for pair in pairs}
+        values = {pair: [pairs[pair] for pairs in kappas.values() if pair in pairs] for pair in every}
+        mean = {pair: sum(pair_kappas) / len(pair_kappas) for pair, pair_kappas in values.items()}
+        maps.insert(0, (f"Mean of {len(maps)} questions", mean))
+    if len(maps) > MAX_MAPS + 1:
+        notes += not_drawn([title for title, _ in maps[MAX_MAPS + 1 :]])
+    if len(raters) > MAX_RATERS:
+        notes += not_drawn([names[rater] for rater in raters[MAX_RATERS:]])
+    yield PageFigure(
+        name=anchor("figure", EACH_TWO),
+        title=EACH_TWO,
+        about="Cohen’s κ of every pair of raters, people and models together: quadratic weights on scales, unweighted "
+        "for categories. 1 is perfect agreement, 0 agreement by chance, and colours diverge from it; a dash "
+        "means no common items, or undefined. A cell links to the cards on which the two differ, if there are any.",
+        plots=[
+            plot(
+                replace(
+                    _kappa_map(pairs, in_map, names, marks, places),
+                    row_colours=[rater_colour(rater, hues) for rater in in_map],
+                ),
+                title=f"{EACH_TWO}: {title}",
+                description=f"Heat map of Cohen's kappa of every pair of {', '.join(names[r] for r in shown)}.",
+                heading=title,
+            )
+            for title, pairs in maps[: MAX_MAPS + 1]
+            for in_map in [[rater for rater in shown if any(rater in pair for pair in pairs)]]
+        ],
+        numbers=tables_of(blocks, wording, Topic.TWO_RATERS),
+        notes=notes,
+    )
+
+
+def score_map(
+    metrics: Sequence[Metric],
+    blocks: Sequence[MetricBlock],
+    wording: Words,
+    hues: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[PageFigure]:
+    """Yield a heat map of the mean scores of models and groups by question, if there are at least two of each."""
+    scores: dict[str, dict[Question, float]] = {}
+    for metric in metrics:
+        dims = metric.dims
+        if (
+            metric.name == "group_mean_score"
+            and not {"versions", "attribute"} & dims.keys()
+            and metric.value is not None
+        ):
+            key = (dims.get("rubric", ""), dims.get("question", ""), dims.get("condition", ""))
+            scores.setdefault(dims["group"], {})[key] = metric.value
+    questions = list(dict.fromkeys(key for values in scores.values() for key in values))
+    groups = [group for group in scores if group not in (MODELS, PEOPLE)]
+    rows = [group for group in (PEOPLE, MODELS) if group in scores and (group == PEOPLE or len(groups) > 1)] + groups
+    if len(rows) < 2 or len(questions) < 2:
+        return
+    shown, columns, names = rows[:MAX_SCORED], questions[:MAX_QUESTIONS], short_names(rows)
+    values = [[scores[row].get(key) for key in columns] for row in shown]
+    ends = [
+        (wording[asked].scale if (asked := (key[0], key[1])) in wording else None)
+        or _range(line[place] for line in values)
+        for place, key in enumerate(columns)
+    ]
+    notes = []
+    if len(rows) > len(shown) or len(questions) > len(columns):
+        left = [
+            *(names[row] for row in rows[MAX_SCORED:]),
+            *(_question_heading(key, wording) for key in questions[MAX_QUESTIONS:]),
+        ]
+        notes = not_drawn(left)
+    yield PageFigure(
+        name=anchor("figure", "mean scores by question"),
+        title="Mean scores by question",
+        about="Mean over items of the mean score of each rater or group; colours go from the lowest to the highest "
+        "score of each question’s scale, or of its means if the scale is unknown.",
+        plots=[
+            plot(
+                HeatMap(
+                    values,
+                    [names[row] for row in shown],
+                    [_question_heading(key, wording) for key in columns],
+                    percent=False,
+                    ends=ends,
+                    row_colours=[rater_colour(row, hues) for row in shown],
+                ),
+                title="Mean scores by question",
+                description=f"Heat map of mean scores: {len(shown)} raters and groups by {len(columns)} questions.",
+            )
+        ],
+        numbers=tables_of(blocks, wording, Topic.SCORES),
+        notes=notes,
+    )
+
+
+def _range(values: Iterable[float | None]) -> tuple[float, float]:
+    defined = [value for value in values if value is not None]
+    return min(defined), max(defined)
+
+
+def tables_of(blocks: Sequence[MetricBlock], wording: Words, topic: Topic) -> list[tuple[str, str]]:
+    """Return (question, anchor) of the tables of a topic."""
+    return [
+        (", ".join(filter(None, (question_title((b.rubric, b.question), wording) or "all", b.about))), table.name)
+        for b in blocks
+        for table in b.tables
+        if table.title == topic
+    ]
+
+
+def _people_first(metrics: Sequence[Metric], raters: set[str]) -> list[str]:
+    """Return the raters, people first."""
+    people = {
+        metric.dims[name]
+        for metric in metrics
+        if metric.name == "kappa" and metric.dims.get("group") == PEOPLE
+        for name in ("rater_a", "rater_b")
+    }
+    return sorted(raters, key=lambda rater: (rater not in people, rater))
+
+
+def _kappa_map(
+    pairs: Mapping[frozenset[str], float],
+    raters: Sequence[str],
+    names: Mapping[str, str],
+    marks: Mapping[str, str],
+    places: Container[str],
+) -> HeatMap:
+    """Return the map of the raters; `marks` has each rater's letter or number."""
+    values = [[None if a == b else pairs.get(frozenset((a, b))) for b in raters] for a in raters]
+    links = {
+        (row, column): (name, f"Cards on which {names[a]} and {names[b]} differ")
+        for row, a in enumerate(raters)
+        for column, b in enumerate(raters)
+        if a != b and (name := pair_anchor(a, b)) in places
+    }
+    rows, columns = [f"{names[r]}  {marks[r]}" for r in raters], [marks[r] for r in raters]
+    return HeatMap(values, rows, columns, low=-1.0, percent=False, links=links)
+
+
+def _question_heading(key: Question, wording: Words) -> str:
+    return shortened(", ".join(filter(None, (question_title((key[0], key[1]), wording), *key[2:]))))
+
+
+LEAST_TILES = 3  # answers of a rater that have a tile; fewer make no map
+MAX_REGION_MAPS = 24  # most raters of a question, each with a map
+
+
+def region_figures(
+    distributions: Sequence[Distribution],
+    wording: Mapping[tuple[str, str], Wording],
+    places: Container[str],
+    single: Container[str] = (),
+) -> Iterator[PageFigure]:
+    """Yield a figure, with a map per rater, for each question whose answers are mostly sub-regions of the world.
+
+    Args:
+        places: anchors of answers that have cards; their tiles are links.
+        single: single people and references; their maps come after those of models and of all people.
+    """
+    for key in dict.fromkeys((d.rubric, d.question) for d in distributions):
+        of_question = sorted(
+            (d for d in distributions if (d.rubric, d.question) == key), key=lambda d: d.rater in single
+        )
+        words = wording.get(key, Wording(key[1]))
+        codes = list(dict.fromkeys(share.answer for d in of_question for share in d.answers))
+        labels = {code: words.labels.get(code) or code for code in codes}
+        on_map = [code for code in codes if place_of(labels[code])]
+        answered = [code for code in on_map if any(s.count for d in of_question for s in d.answers if s.answer == code)]
+        if len(answered) < LEAST_TILES or 2 * len(on_map) <= len(codes):
+            continue
+        names = [rater_label(d.rater, d.extra) for d in of_question]
+        short = short_names(names)
+        shares = [{share.answer: share.share for share in d.answers} for d in of_question]
+        high = max((share for of_rater in shares for code in on_map if (share := of_rater.get(code))), default=1.0)
+        links = {
+            labels[code]: (name, f"Cards: {labels[code]}")
+            for code in on_map
+            if (name := answer_anchor(key, code)) in places
+        }
+        absent = [labels[code] for code in codes if code not in on_map]
+        notes = [f"Not on the map: {', '.join(absent)}."] if absent else []
+        notes += not_drawn([short[name] for name in names[MAX_REGION_MAPS:]])
+        yield PageFigure(
+            name=anchor("figure", *key, f"map {words.title}"),
+            title=f"Map of “{words.title}”",
+            about="Each sub-region of the world is a tile near its place on a map; its colour is its share of the "
+            "rater’s answers. A tile links to the cards with this answer, if there are any.",
+            plots=[
+                plot(
+                    TileMap({labels[code]: of_rater.get(code) for code in on_map}, high, links),
+                    title=f"Map of {words.title}: {short[name]}",
+                    description=f"Shares of the answers of {short[name]} by sub-region of the world.",
+                    heading=short[name],
+                )
+                for name, of_rater in list(zip(names, shares, strict=True))[:MAX_REGION_MAPS]
+            ],
+            numbers=[("ratings", question_place(key))],
+            notes=notes,
+            wide=True,
+        )
+
+
+def question_place(key: tuple[str, str]) -> str:
+    """Return the anchor of the distributions of a question."""
+    return anchor("ratings", key[0], f"ratings {key[1]}")
+
+
+MAX_SCATTERS = 48  # scatter plots in a figure
+AXIS_LABEL = 0.25  # inches of the label of a vertical axis
+TOPIC_OF_REFERENCE = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # families with the numbers of the matrices
+
+
+def observed_figures(
+    observations: Observations, blocks: Sequence[MetricBlock], wording: Words, places: Container[str]
+) -> Iterator[PageFigure]:
+    """Yield the confusion matrices against people and against gold, and the scatter plots, if there are data for them.
+
+    Args:
+        places: anchors of the cells that have cards.
+    """
+    of_reference: dict[str, list[tuple[Mapping[str, str], Confusion]]] = defaultdict(list)
+    for dims, confusion in drawn_matrices(observations.confusions, wording):
+        of_reference[confusion.reference].append((dims, confusion))
+    for reference, matrices in of_reference.items():
+        left = [pair for pair in observations.confusions if pair[1].reference == reference and pair not in matrices]
+        yield _confusion_figure(reference, matrices, blocks, wording, places, left=left)
+    of_kind: dict[str, list[tuple[Mapping[str, str], PairedScores]]] = defaultdict(list)
+    for dims, pairs in observations.pairs:
+        of_kind[pairs.kind].append((dims, pairs))
+    for kind, points in of_kind.items():
+        yield _scatter_figure(kind, points, blocks, wording)
+
+
+def _confusion_figure(
+    reference: str,
+    matrices: Sequence[tuple[Mapping[str, str], Confusion]],
+    blocks: Sequence[MetricBlock],
+    wording: Words,
+    places: Container[str],
+    *,
+    left: Sequence[tuple[Mapping[str, str], Confusion]],
+) -> PageFigure:
+    names = short_names(sorted({confusion.rater for _, confusion in (*matrices, *left)}))
+    panels = [
+        (
+            f"{_quoted(dims, wording)}: {names[confusion.rater]} (n {confusion.n:,})",
+            _matrix(dims, confusion, names, wording, places),
+        )
+        for dims, confusion in matrices
+    ]
+    title = f"Answers against {reference}"
+    definition = (
+        "People’s answer to an item is the level nearest to the mean of their scores, or the category that more than "
+        "half of them chose. " if "people" in (reference, *(confusion.rater for _, confusion in matrices)) else ""
+    )  # fmt: skip
+    return PageFigure(
+        name=anchor("figure", title),
+        title=title,
+        about=f"Rows are the answers of {reference}, columns are those of the rater; each cell counts items, and its "
+        f"colour is its share of the row. {definition}Outlined cells are equal answers. A cell links to its cards in "
+        "the gallery, if there are any.",
+        plots=[
+            plot(
+                panel,
+                title=f"{title}: {name}",
+                description=f"Confusion matrix of {name}.",
+                heading=name,
+                labels=label_width(panel.rows) + AXIS_LABEL,
+            )
+            for name, panel in panels
+        ],
+        numbers=tables_of(blocks, wording, TOPIC_OF_REFERENCE[reference]),
+        notes=not_drawn([f"{_quoted(dims, wording)}: {names[confusion.rater]}" for dims, confusion in left]),
+    )
+
+
+def _matrix(
+    dims: Mapping[str, str],
+    confusion: Confusion,
+    names: Mapping[str, str],
+    wording: Words,
+    places: Container[str],
+) -> CountMatrix:
+    key = (dims.get("rubric", ""), dims.get("question", ""))
+    labels = wording[key].labels if key in wording else {}
+    used = [
+        place
+        for place, answer in enumerate(confusion.answers)
+        if _is_number(answer) or confusion.counts[place].any() or confusion.counts[:, place].any()
+    ]
+    names_of = [shortened(labels.get(answer) or answer) for answer in confusion.answers]
+    short = [confusion.answers[place] if _is_number(confusion.answers[place]) else names_of[place] for place in used]
+    counts = confusion.counts[np.ix_(used, used)].tolist()
+    rater = names[confusion.rater]
+    links = {
+        (row, column): (name, f"Cards: {confusion.reference} {short[row]}, {rater} {short[column]}")
+        for row, right in enumerate(used)
+        for column, answer in enumerate(used)
+        if (name := cell_anchor(dims, confusion, right, answer)) in places
+    }
+    of_reference = "gold" if confusion.reference == GOLD else f"by {confusion.reference}"
+    return CountMatrix(counts, short, short, of_reference, f"by {rater}", links)
+
+
+def _scatter_figure(
+    kind: str, plots: Sequence[tuple[Mapping[str, str], PairedScores]], blocks: Sequence[MetricBlock], wording: Words
+) -> PageFigure:
+    names = short_names(sorted({pairs.rater for _, pairs in plots}))
+    titles = {LENGTH: "Length of responses and scores", WITH_PEOPLE: "Encoders’ and people’s scores"}
+    x_label = {LENGTH: "characters", WITH_PEOPLE: "score of the rater"}[kind]
+    y_label = {LENGTH: "score", WITH_PEOPLE: "mean of people"}[kind]
+    panels = [
+        (
+            f"{_quoted(dims, wording)}: {names[pairs.rater]} (n {pairs.n:,})",
+            Scatter(pairs.x.tolist(), pairs.y.tolist(), _line_of(pairs), x_label, y_label, _score_axis(dims, wording)),
+        )
+        for dims, pairs in plots[:MAX_SCATTERS]
+    ]
+    notes = not_drawn([f"{_quoted(dims, wording)}: {names[pairs.rater]}" for dims, pairs in plots[MAX_SCATTERS:]])
+    if any(len(pairs.x) < pairs.n for _, pairs in plots[:MAX_SCATTERS]):
+        notes.append("Not all points are drawn; the lines are fitted to all.")
+    family = {LENGTH: Topic.BIASES, WITH_PEOPLE: Topic.WITH_PEOPLE}[kind]
+    return PageFigure(
+        name=anchor("figure", kind),
+        title=titles[kind],
+        about="Each point is an item; the line is the least-squares fit to all items, with the 95% interval of its "
+        "mean.",
+        plots=[
+            plot(
+                panel,
+                title=f"{titles[kind]}: {name}",
+                description=f"Points of {x_label} and {y_label} of {name}.",
+                heading=name,
+            )
+            for name, panel in panels
+        ],
+        numbers=tables_of(blocks, wording, family),
+        notes=notes,
+    )
+
+
+def _score_axis(dims: Mapping[str, str], wording: Words) -> tuple[float, float] | None:
+    """Return the ends of an axis of scores, with room for points at the ends of the scale; None if it is unknown."""
+    words = wording.get((dims.get("rubric", ""), dims.get("question", "")))
+    if words is None or words.scale is None:
+        return None
+    room = 0.06 * (words.scale[1] - words.scale[0])
+    return words.scale[0] - room, words.scale[1] + room
+
+
+def _line_of(pairs: PairedScores) -> Fit | None:
+    fit = pairs.fit
+    return Fit(fit.intercept, fit.slope, fit.x.tolist(), fit.band_low.tolist(), fit.band_high.tolist()) if fit else None
+
+
+def _quoted(dims: Mapping[str, str], wording: Words) -> str:
+    title = question_title((dims.get("rubric", ""), dims.get("question", "")), wording)
+    rest = (value for name, value in dims.items() if name not in ("rubric", "question") and value)
+    return shortened(" · ".join((f"“{title}”", *rest)))
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").replace(".", "", 1).isdigit()

@@ -19,14 +19,22 @@ from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import SHARE, Distribution, Share
 from jobs.metrics.kinds import Quantity, kind_of
 from jobs.metrics.metric import Metric
-from jobs.page.card_links import cards_of
-from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, card_orders, question_anchor
-from jobs.page.metric_families import MetricBlock, blocks, definitions, not_shown
-from jobs.page.model import FunnelStep, GalleryPicture, MapPoint, Page, PictureRating, Wording, label_of, letters_of
-from jobs.page.number_links import number_links
-from jobs.page.page_figures import figure_of
-from jobs.page.region_figures import question_place
-from jobs.page.short_names import rater_hues, short_names
+from jobs.page.card_links import cards_of, number_links
+from jobs.page.card_orders import answer_anchor, answer_index, card_orders, question_anchor
+from jobs.page.metric_tables import MetricBlock, blocks, definitions, not_shown
+from jobs.page.page_contents import (
+    FunnelStep,
+    GalleryPicture,
+    MapPoint,
+    Page,
+    PictureRating,
+    QuestionEntry,
+    Wording,
+    label_of,
+    letters_of,
+)
+from jobs.page.page_figures import figure_of, question_place
+from jobs.page.page_names import rater_hues, short_names
 from jobs.plots.svg import ACCENT, INK, SOFT
 
 MAX_COLUMNS = 12  # most answers of a scale, each with a column

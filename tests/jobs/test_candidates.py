@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
-from jobs.page import choice_sheet
+from jobs.page import picture_sheets
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import picture, rows_of, trials_below, write_units
@@ -141,7 +141,7 @@ def test_the_sheet_reads_no_bytes_of_other_pictures(tmp_path: Path, monkeypatch:
         return read(self, group, columns=columns)
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
-    pictures = choice_sheet.read_pictures(table, {images[2]["image_id"]})
+    pictures = picture_sheets.read_pictures(table, {images[2]["image_id"]})
     assert list(pictures) == [images[2]["image_id"]]
     assert len(groups_with_bytes) == 1
 

@@ -10,7 +10,7 @@ from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
 from jobs.judging import kept_rubric
 from jobs.judging.targets import read_targets
-from jobs.page.choice_sheet import item_of
+from jobs.page.picture_sheets import item_of
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.selection.exclusions import identity, read_exclusions

@@ -16,7 +16,7 @@ from jobs.annotation.shown_items import ShownTables
 from jobs.corpora.tric import read_split
 from jobs.errors import InputError
 from jobs.judging import kept_raters
-from jobs.page.choice_sheet import COLUMNS
+from jobs.page.picture_sheets import COLUMNS
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store.files.locations import Object

@@ -20,7 +20,7 @@ from jobs.corpora.tric import PUBLISHED, Split
 from jobs.inventory.differences import ColumnDifference, Differences
 from jobs.inventory.rated_run import RatedRun
 from jobs.metrics.metric import Metric
-from jobs.page.model import Page
+from jobs.page.page_contents import Page
 from tests.factories import rating, write_table
 
 Printed = pytest.CaptureFixture[str]

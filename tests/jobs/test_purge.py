@@ -21,7 +21,7 @@ from jobs.annotation.reports import REPORTED
 from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.config import NEAR_FILE
-from jobs.page.choice_sheet import TEMPLATES
+from jobs.page.picture_sheets import TEMPLATES
 from jobs.purging import files, matching, rewriting, tables
 from jobs.purging.needles import Needles
 from jobs.runtime.command_line import cli

@@ -8,7 +8,7 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.standings import Standings, pair_distances, standings
 from jobs.metrics.answers import RatingTable
 from jobs.page.card_orders import disagreement
-from jobs.page.model import PictureRating
+from jobs.page.page_contents import PictureRating
 from jobs.store.hashing import hash_texts
 from jobs.tables import TABLES
 from tests.factories import rating

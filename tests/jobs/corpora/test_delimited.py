@@ -22,7 +22,7 @@ from jobs.corpora import delimited, delimited_batches, ratings_file
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries, find_files
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.errors import InputError
-from jobs.page.choice_sheet import COLUMNS as CHOOSE_COLUMNS
+from jobs.page.picture_sheets import COLUMNS as CHOOSE_COLUMNS
 from jobs.store.reading import open_table
 from jobs.store.writer import Reject
 from tests.cases import check_cases

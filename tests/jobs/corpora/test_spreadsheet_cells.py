@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobs.corpora.spreadsheet_cells import escaped, escaped_data, escaped_rows, original
 from jobs.items_from import concepts
 from jobs.items_from.concepts_sheet import as_csv
-from jobs.page import choice_sheet
+from jobs.page import picture_sheets
 from jobs.papers import output
 from tests.cases import check_cases
 
@@ -61,6 +61,6 @@ def test_files_of_concepts_and_papers_have_no_formulas() -> None:
 
 
 def test_a_prompt_does_not_become_a_formula_of_the_sheet() -> None:
-    row = dict.fromkeys(choice_sheet.COLUMNS, "") | {"prompt": FORMULAS[0]}
-    (read,) = csv.DictReader(io.StringIO(choice_sheet.as_csv([row]).decode("utf-8-sig")))
+    row = dict.fromkeys(picture_sheets.COLUMNS, "") | {"prompt": FORMULAS[0]}
+    (read,) = csv.DictReader(io.StringIO(picture_sheets.choices_csv([row]).decode("utf-8-sig")))
     assert read["prompt"] == f"'{FORMULAS[0]}"

@@ -14,7 +14,7 @@ import pytest
 
 import jobs.metrics
 from jobs.metrics.kinds import KIND_OF, KINDS
-from jobs.page.metric_families import FAMILIES
+from jobs.page.metric_tables import FAMILIES
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file

@@ -19,7 +19,7 @@ from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
 from jobs.page.card_links import card_links
-from jobs.page.model import (
+from jobs.page.page_contents import (
     EmbeddingMap,
     FunnelStep,
     GalleryPicture,

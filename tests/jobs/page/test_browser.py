@@ -12,7 +12,7 @@ from PIL import Image
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
-from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating
+from jobs.page.page_contents import FunnelStep, GalleryPicture, Page, PictureRating
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
 from jobs.plots.colours import of_hue

@@ -14,14 +14,14 @@ from jobs.page.card_links import (
     card_links,
     cards_of,
     cell_anchor,
+    number_links,
     pair_anchor,
     part_anchor,
     rater_anchor,
 )
 from jobs.page.card_orders import MAX_LINKS, answer_anchor
-from jobs.page.metric_families import MetricTable
-from jobs.page.model import GalleryPicture, Page, PictureRating, Wording
-from jobs.page.number_links import number_links
+from jobs.page.metric_tables import MetricTable
+from jobs.page.page_contents import GalleryPicture, Page, PictureRating, Wording
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
 from tests.jobs.page import sample

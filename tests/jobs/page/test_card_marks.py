@@ -9,7 +9,7 @@ from jobs.analysis.span_metrics import SpanTables
 from jobs.metrics.metric import Metric
 from jobs.page.card_links import card_links, cards_of
 from jobs.page.card_marks import MAX_CARDS, MarkSelection, card_marks, mark_lists, marks_anchor, marks_of
-from jobs.page.model import CardMark, GalleryPicture, MarkedSpan, Page
+from jobs.page.page_contents import CardMark, GalleryPicture, MarkedSpan, Page
 from jobs.page.render import render
 from tests.jobs.page import sample
 

@@ -11,7 +11,7 @@ from jobs.page.card_orders import (
     question_anchor,
     score_ranges,
 )
-from jobs.page.model import CardMark, GalleryPicture, MarkedSpan, PictureRating, Wording
+from jobs.page.page_contents import CardMark, GalleryPicture, MarkedSpan, PictureRating, Wording
 
 KEY = ("r", "q")
 WORDS = {KEY: Wording("Question", labels={"1": "low", "2": "middle", "3": "high"})}

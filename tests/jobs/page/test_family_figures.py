@@ -10,8 +10,8 @@ from jobs.metrics.kinds import KIND_OF
 from jobs.metrics.metric import Metric
 from jobs.page.card_links import cards_of
 from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, MAX_SERIES, family_figures
-from jobs.page.metric_families import blocks
-from jobs.page.model import PageFigure, Wording
+from jobs.page.metric_tables import blocks
+from jobs.page.page_contents import PageFigure, Wording
 from jobs.plots.colours import of_hue
 from jobs.plots.panels import Intervals
 from jobs.plots.svg import INK

@@ -3,6 +3,7 @@
 import html
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,10 @@ from jobs.analysis.report_tables import ReportTables
 from jobs.analysis.standings import Standings
 from jobs.judging.kept_rubric import Rubrics, of_rubric
 from jobs.judging.sent_prompts import PromptTexts
-from jobs.page import gallery
-from jobs.page.model import FOLDED_TEXT, GalleryPicture, Page
+from jobs.page import gallery, picture_cards
+from jobs.page.gallery import Best, in_turn, picture_values
+from jobs.page.page_contents import FOLDED_TEXT, GalleryPicture, Page
+from jobs.page.picture_cards import gallery_cards
 from jobs.page.render import render
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -53,7 +56,7 @@ def cards(tables, rows, *, size=48, extra=(), exclusion_filter=frozenset()):
     excluded = ExclusionFilter(exclusion_filter)
     chosen = gallery.choose(tables, size, excluded)
     rows_of = {name: [row for row in rows if row["item_id"] == name] for name in chosen.ids}
-    return gallery.cards(tables, chosen, rows_of, {}, extra=extra, exclusion_filter=excluded)
+    return gallery_cards(tables, chosen, rows_of, {}, extra=extra, exclusion_filter=excluded)
 
 
 def test_texts_of_an_item_have_their_roles(tables, tmp_path):
@@ -71,7 +74,7 @@ def test_texts_of_an_item_have_their_roles(tables, tmp_path):
     several, single = cards(described, [])[:2]
     assert single.texts == [("", "A dog.")]
     assert several.texts == [
-        ("reference", "A dog."), ("generated", "x" * gallery.TEXT_LENGTH + "…"),
+        ("reference", "A dog."), ("generated", "x" * picture_cards.TEXT_LENGTH + "…"),
         *(("note", str(n)) for n in range(4)), ("", "and 2 more texts"),
     ]  # fmt: skip
 
@@ -115,7 +118,7 @@ def test_a_picture_with_an_excluded_address_is_on_no_card(tmp_path):
     excluded = ExclusionFilter(frozenset({images[1]["source_url"]}))
     chosen = gallery.choose(tables, 48, excluded)
     assert chosen.pictures == ("a", "c")
-    cards = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=excluded)
+    cards = gallery_cards(tables, chosen, {}, {}, extra=(), exclusion_filter=excluded)
     assert [card.image_id for card in cards] == ["a", "c"]
     assert [len(card.thumbnails) for card in cards] == [1, 1]
 
@@ -186,14 +189,14 @@ def test_a_card_has_the_prompts_that_models_were_sent(tmp_path, tables):
     rows[1]["method"] = "human"
     chosen = gallery.choose(tables, 48, ExclusionFilter(frozenset()))
     rows_of = {IDS[3]: rows}
-    cards = gallery.cards(
+    cards = gallery_cards(
         tables, chosen, rows_of, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()),
         prompts=PromptTexts(rubrics, []),
     )  # fmt: skip
     assert [len(card.prompts) for card in cards] == [0, 0, 0, 1]
     (sent,) = cards[3].prompts
     assert "Siege: market xxx" in sent.shared
-    assert len(sent.shared) == gallery.PROMPT_LENGTH + 1
+    assert len(sent.shared) == picture_cards.PROMPT_LENGTH + 1
     assert [name for name, _ in sent.ends] == ["calm"]
     page = render(Page("t", pictures=cards))
     assert "Siege: market xxx" in page
@@ -220,7 +223,7 @@ def test_missing_pictures_are_counted_and_leave_room_for_others(tmp_path):
     tables = ReportTables(corpus={"images": open_table(write_file(tmp_path / "images", "images", rows))})
     chosen = gallery.choose(tables, 48, ExclusionFilter(frozenset()))
     assert (len(chosen.pictures), chosen.missing) == (5, {"missing": 4})
-    cards = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
+    cards = gallery_cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
     assert sorted(card.status for card in cards if not card.thumbnails) == ["error"]
     excluded = ExclusionFilter(frozenset(row["image_id"] for row in rows if row["status"] == "missing"))
     assert gallery.choose(tables, 48, excluded).missing == {}
@@ -229,7 +232,7 @@ def test_missing_pictures_are_counted_and_leave_room_for_others(tmp_path):
 def test_without_pictures_or_room_there_is_no_gallery(tables):
     nothing = ExclusionFilter(frozenset())
     assert gallery.choose(ReportTables(), 48, nothing) == gallery.choose(tables, 0, nothing) == gallery.Gallery()
-    assert gallery.titled_cards(ReportTables(), [(IDS[0], "t")], nothing) == []
+    assert picture_cards.titled_cards(ReportTables(), [(IDS[0], "t")], nothing) == []
 
 
 def test_titled_cards_have_the_picture_and_nothing_of_its_record(tmp_path):
@@ -238,7 +241,7 @@ def test_titled_cards_have_the_picture_and_nothing_of_its_record(tmp_path):
     rows_of = {"images": IMAGES, "records": records}
     corpus = {name: open_table(write_table(tmp_path / name, name, rows)) for name, rows in rows_of.items()}
     titles = [(IDS[2], "second"), ("absent", "x"), (IDS[0], "first"), (IDS[1], "excluded")]
-    titled = gallery.titled_cards(ReportTables(corpus=corpus), titles, ExclusionFilter(frozenset([IDS[1]])))
+    titled = picture_cards.titled_cards(ReportTables(corpus=corpus), titles, ExclusionFilter(frozenset([IDS[1]])))
     assert [(card.image_id, card.title, len(card.thumbnails)) for card in titled] == [
         (IDS[2], "second", 1), (IDS[0], "first", 1)
     ]  # fmt: skip
@@ -299,7 +302,7 @@ def test_the_top_of_each_order_is_drawn_from_all_pictures(tmp_path):
     assert len(most.tops["region"]) == 9
     everything = gallery.choose(tables, 40, ExclusionFilter(frozenset()), standings=lambda: pytest.fail("not needed"))
     assert (everything.pictures, everything.tops) == (tuple(ids), {})
-    cards = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
+    cards = gallery_cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
     assert [card.image_id for card in cards] == sorted(chosen.pictures)
 
 
@@ -309,7 +312,7 @@ def test_a_card_credits_the_author_of_each_picture_once(tmp_path):
     images[0] |= {"author": "Ada", "licence": "CC0"}
     images[1] |= {"author": "Ada", "licence": "CC0"}
     images[2] |= {"licence": "CC BY 4.0"}
-    attributions = {"a": "Museum", "c": "By Bo", "d": "x" * (gallery.CREDIT_LENGTH + 1)}
+    attributions = {"a": "Museum", "c": "By Bo", "d": "x" * (picture_cards.CREDIT_LENGTH + 1)}
     records = [
         {"record_id": name, "image_id": name, "caption_attribution_description": text}
         for name, text in attributions.items()
@@ -323,4 +326,44 @@ def test_a_card_credits_the_author_of_each_picture_once(tmp_path):
         items=[open_table(write_file(tmp_path / "items", "items", items))],
     )
     (card,) = cards(tables, [])
-    assert card.credit == f"Ada · CC0; By Bo · CC BY 4.0; {'x' * gallery.CREDIT_LENGTH}…"
+    assert card.credit == f"Ada · CC0; By Bo · CC BY 4.0; {'x' * picture_cards.CREDIT_LENGTH}…"
+
+
+NAN = float("nan")
+
+
+def test_the_best_are_those_of_all_that_were_added() -> None:
+    best = Best(2)
+    best.add(np.array([3.0, NAN, 2.0]), ["c", "a", "b"], ["x", "nothing", "y"])
+    best.add(np.array([2.0, 9.0]), ["a", "b"], ["z", "far"])
+    assert best.ids == ["z", "y"]  # equal values by their draws
+    assert in_turn([["a", "b"], ["c"], ["a", "d", "e"]]) == ["a", "c", "b", "d", "e"]
+
+
+def test_a_picture_has_the_largest_values_of_itself_and_of_its_items(tmp_path: Path) -> None:
+    values = {"p": (NAN, 2), "i1": (0.5, 4), "i2": (0.25, 5), "i3": (NAN, NAN), "q": (0.75, 3), "i4": (0.5, 1)}
+    hashes = hash_texts(pa.array(list(values)))
+    order = np.argsort(hashes)
+    disagreement, score = np.array(list(values.values())).T[:, order]
+    rated = Standings(hashes[order], disagreement, score, ("r", "q"))
+    rows = [
+        {"item_id": item, "kind": "image", "image_ids": images, "text_ids": [], "attributes": attributes}
+        for item, images, attributes in (
+            ("i1", ["p"], [("region", "")]),
+            ("i2", ["p", "q"], []),  # about its first picture
+            ("i3", ["p"], [("region", "North")]),
+            ("i4", ["q"], []),
+            ("i5", [], [("region", "South")]),
+        )
+    ]
+    items = open_table(write_table(tmp_path / "items", "items", rows), "items")
+    for sources in ([items], [items, items]):
+        disagreements, scores, regions = picture_values(sources, rated).at(hash_texts(pa.array(["p", "q", "z"])))
+        assert disagreements.tolist() == pytest.approx([0.5, 0.75, NAN], nan_ok=True)
+        assert scores.tolist() == pytest.approx([5.0, 3.0, NAN], nan_ok=True)
+        assert regions == ["North", "", ""]
+    unknown = hash_texts(pa.array([f"unknown {n}" for n in range(40)]))  # also such as are after all known ones
+    assert unknown.max() > hash_texts(pa.array(["p", "q"])).max()
+    assert set(picture_values([items], rated).at(unknown)[2]) == {""}
+    disagreements, scores, regions = picture_values([], rated).at(hash_texts(pa.array(["q", "z"])))
+    assert (scores.tolist(), regions) == (pytest.approx([3.0, NAN], nan_ok=True), ["", ""])

@@ -1,7 +1,7 @@
 """The page's plots: their numbers and labels, what is left out, and their links."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,22 +10,37 @@ import pytest
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.confusion import Confusion
-from jobs.metrics.metric import Metric
+from jobs.metrics.distributions import Distribution, Distributions
+from jobs.metrics.length_bias import length_fit
+from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.observations import Observations
-from jobs.metrics.paired_scores import LENGTH, PairedScores
+from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
-from jobs.metrics.suite import question_metrics
+from jobs.metrics.suite import ACROSS, question_metrics
 from jobs.page import page_figures as module
-from jobs.page.card_links import drawn_matrices
+from jobs.page.card_links import MAX_MATRICES, cell_anchor, drawn_matrices, pair_anchor
 from jobs.page.card_orders import answer_anchor
-from jobs.page.metric_families import blocks
-from jobs.page.model import FunnelStep, Wording
-from jobs.page.page_figures import figure_of, funnel_figures, page_figures
-from jobs.page.region_figures import region_figures
+from jobs.page.metric_tables import blocks
+from jobs.page.page_contents import FunnelStep, PageFigure, Wording
+from jobs.page.page_figures import (
+    MAX_MAPS,
+    MAX_QUESTIONS,
+    MAX_RATERS,
+    MAX_SCATTERS,
+    MAX_SCORED,
+    agreement_map,
+    figure_of,
+    funnel_figures,
+    observed_figures,
+    page_figures,
+    region_figures,
+    score_map,
+)
+from jobs.page.page_names import short_names, unique
 from jobs.page.render import render
-from jobs.page.short_names import short_names, unique
 from jobs.runtime.command_line import cli
-from tests.factories import rating, write_table
+from tests.cases import check_cases
+from tests.factories import TableInMemory, rating, write_table
 from tests.jobs.page import sample
 
 DIMS = {"rubric": "r", "question": "q"}
@@ -289,3 +304,293 @@ def test_each_question_has_a_matrix_and_models_come_before_people():
     assert "“q32”: n" in note
     (figure,) = (f for f in page_figures([], Observations(kept[:21]), {})[0] if f.title == "Answers against gold")
     assert (len(figure.plots), figure.notes) == (21, [])
+
+
+WEST, EAST, SOUTH, NORTH = "Western Europe", "Eastern Europe", "Southern Europe", "Northern Europe"
+
+
+def distributions(*unused: str, **answers: list[str]) -> list[Distribution]:
+    """Return the distributions of the answers of each rater; nobody gave the answers `unused`."""
+    allowed = sorted({*unused, *(answer for of_rater in answers.values() for answer in of_rater)})
+    counted = Distributions(declared={("r", "where"): allowed})
+    rows = [
+        rating(f"i{number}", rater, "where", answer)
+        for rater, of_rater in answers.items() for number, answer in enumerate(of_rater)
+    ]  # fmt: skip
+    table: Any = TableInMemory("ratings", rows)
+    for batch in table.batches(table._rows.column_names):
+        counted.add(batch)
+    return counted.result()
+
+
+@pytest.fixture
+def maps(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The maps in their order; nothing is drawn."""
+    drawn: list[Any] = []
+
+    def plot(panel: object, **_: str) -> str:
+        drawn.append(panel)
+        return ""
+
+    monkeypatch.setattr(module, "plot", plot)
+    return drawn
+
+
+def test_all_maps_of_a_question_have_one_scale(maps: list[Any]) -> None:
+    (figure,) = region_figures(distributions(m=[WEST, EAST, SOUTH, NORTH], n=[WEST, WEST, EAST, SOUTH]), {}, ())
+    assert [panel.high for panel in maps] == [0.5, 0.5]
+    assert [panel.shares[WEST] for panel in maps] == [0.25, 0.5]
+    assert figure.notes == []
+
+
+def test_more_than_half_of_the_answers_are_on_the_map(maps: list[Any]) -> None:
+    on_map = [WEST, EAST, SOUTH]
+    assert len(list(region_figures(distributions(m=[*on_map, "Atlantis", "Utopia"]), {}, ()))) == 1
+    assert list(region_figures(distributions(m=[*on_map, "Atlantis", "Utopia", "Erewhon"]), {}, ())) == []
+    assert list(region_figures(distributions(SOUTH, NORTH, m=[WEST, EAST]), {}, ())) == [], "two regions were answered"
+
+
+def kappa(first: str, second: str, value: float, question: str = "q", group: str = "models") -> Metric:
+    dims = {"rubric": "r", "question": question, "rater_a": first, "rater_b": second, "group": group}
+    return Metric(name="kappa", definition="", value=value, n=9, coverage=1.0, reason="none", dims=dims)
+
+
+def score(group: str, question: str, value: float, **dims: str) -> Metric:
+    key = {"rubric": "r", "question": question, "group": group, **dims}
+    return Metric(name="group_mean_score", definition="", value=value, n=9, coverage=1.0, reason="none", dims=key)
+
+
+def test_raters_of_any_pair_are_in_the_map_of_their_question() -> None:
+    """b is in pairs with a and c; the mean over both questions of a and b is (0.2 + 0.8) / 2."""
+    metrics = [kappa("a", "b", 0.2), kappa("b", "c", 0.4), kappa("a", "b", 0.8, "p")]
+    unknown = {**metrics[0].dims, "rater_a": "x", "rater_b": "y"}
+    metrics.append(undefined("kappa", "", "no common items", dims=unknown))
+    (figure,) = agreement_map(metrics, [], {})
+    mean, of_q, of_p = (texts(svg) for svg in figure.plots)
+    names = {"a  1", "b  2", "c  3"}
+    assert [names & set(of_item) for of_item in (mean, of_q, of_p)] == [names, names, {"a  1", "b  2"}]
+    values = [sorted(text for text in of_item if re.fullmatch(r"[\d.]{4}|–", text)) for of_item in (mean, of_q, of_p)]
+    assert values == [
+        ["0.40", "0.40", "0.50", "0.50", *["–"] * 5],
+        ["0.20", "0.20", "0.40", "0.40", *["–"] * 5],
+        ["0.80", "0.80", "–", "–"],
+    ]
+    assert figure.notes == []
+    assert list(agreement_map(metrics[:1], [], {})) == []  # two raters are a number, and no map
+
+
+def test_people_come_first_and_raters_past_the_limit_are_reported() -> None:
+    models = [kappa("a", f"m{number:02}", 0.5) for number in range(MAX_RATERS)]
+    (figure,) = agreement_map([*models, kappa("zoe", "yan", 0.5, group="people")], [], {})
+    assert {"yan  1", "zoe  2", "a  3"} <= set(texts(figure.plots[0]))
+    assert figure.notes == [f"Not drawn: m{MAX_RATERS - 3}; m{MAX_RATERS - 2}; m{MAX_RATERS - 1}."]
+    (figure,) = agreement_map(models[1:], [], {})
+    assert figure.notes == []  # as many as there may be
+    other = Metric(name="alpha", definition="", value=1, n=9, reason="none",
+                   dims={"group": "people", "rater_a": "m03", "rater_b": "m02"})  # fmt: skip
+    (figure,) = agreement_map([*models[1:4], other], [], {})
+    assert {"a  1", "m01  2", "m02  3", "m03  4"} <= set(texts(figure.plots[0]))  # only kappas say who is a person
+
+
+def test_mean_scores_of_groups_and_of_models() -> None:
+    cases = [
+        (["people", "models", "m", "n"], ["people", "models", "m", "n"]),
+        (["people", "models", "m"], ["people", "m"]),  # of one model the mean of all is its own
+        (["models", "m", "n"], ["models", "m", "n"]),
+        (["m"], []),
+    ]
+
+    def check(groups: list[str], rows: list[str]) -> None:
+        metrics = [score(group, question, 2.0) for group in groups for question in ("q", "p")]
+        figures = list(score_map([*metrics, score("part", "q", 9.0, attribute="region")], [], {}))
+        assert [name for figure in figures for name in rows if name in texts(figure.plots[0])] == rows
+        assert len(figures) == bool(rows)
+        assert "9.00" not in [text for figure in figures for text in texts(figure.plots[0])]
+        of_one_question = [metric for metric in metrics if metric.dims["question"] == "q"]
+        assert list(score_map(of_one_question, [], {})) == []
+
+    check_cases(check, cases)
+
+
+def test_a_map_is_symmetric_with_letters_and_links(panels: list[tuple[Any, dict[str, str]]]) -> None:
+    metrics = [
+        kappa("b", "org/a@1", 0.2, group=ACROSS), kappa("zoe", "yan", 0.6, group="people"),
+        kappa("org/a@1", "c", 0.4), kappa("x", "y", 0.9, group="other"),
+    ]  # fmt: skip
+    letters = {"yan": "D", "zoe": "E", "b": "B", "c": "C", "org/a@1": "A"}
+    wording = {("r", "q"): Wording("How much?")}
+    places = [pair_anchor("b", "org/a@1"), pair_anchor("b", "b")]
+    (figure,) = agreement_map(metrics, blocks(metrics), wording, places, letters)
+    ((panel, words),) = panels
+    assert panel.rows == ["yan  D", "zoe  E", "b  B", "c  C", "a  A"]
+    assert panel.columns == ["D", "E", "B", "C", "A"]
+    assert panel.values == [
+        [None, 0.6, None, None, None], [0.6, None, None, None, None], [None, None, None, None, 0.2],
+        [None, None, None, None, 0.4], [None, None, 0.2, 0.4, None],
+    ]  # fmt: skip
+    assert panel.links == {
+        (2, 4): (places[0], "Cards on which b and a differ"), (4, 2): (places[0], "Cards on which a and b differ")
+    }  # fmt: skip
+    assert (panel.percent, panel.low, panel.high) == (False, -1, 1)
+    assert words == {
+        "title": "Pairwise agreement of raters: How much?", "heading": "How much?",
+        "description": "Heat map of Cohen's kappa of every pair of yan, zoe, b, c, a.",
+    }  # fmt: skip
+    assert [title for title, _ in figure.numbers] == ["How much?"]
+    list(agreement_map(metrics, [], {}, (), {"b": "B"}))  # a rater without a letter
+    assert panels[-1][0].columns == list("12345")
+
+
+def test_the_maps_of_questions_past_the_limit_are_counted(panels: list[tuple[Any, dict[str, str]]]) -> None:
+    def of_questions(count: int) -> Any:
+        panels.clear()
+        pairs = [kappa(pair[0], pair[1], 0.5, f"q{number}") for number in range(count) for pair in ("ab", "bc")]
+        (figure,) = agreement_map(pairs, [], {})
+        return [words["heading"] for _, words in panels], figure.notes
+
+    assert of_questions(1) == (["q0"], [])
+    headings, notes = of_questions(MAX_MAPS)
+    assert (headings[:2], len(headings), notes) == ([f"Mean of {MAX_MAPS} questions", "q0"], MAX_MAPS + 1, [])
+    for more, words in ((1, f"q{MAX_MAPS}"), (2, f"q{MAX_MAPS}; q{MAX_MAPS + 1}")):
+        headings, notes = of_questions(MAX_MAPS + more)
+        assert (len(headings), notes) == (MAX_MAPS + 1, [f"Not drawn: {words}."])
+
+
+def test_colours_of_scores_go_between_the_ends_of_the_scale(panels: list[tuple[Any, dict[str, str]]]) -> None:
+    metrics = [
+        score("m", "q", 2.5), score("m", "p", 4.5, condition="c"), score("people", "q", 1.5),
+        score("m", "q", 9.0, versions="yes"), undefined("group_mean_score", "", "none", dims=score("x", "q", 1).dims),
+    ]  # fmt: skip
+    (figure,) = score_map(metrics, blocks(metrics), {("r", "q"): Wording("How much?", scale=(1, 5))})
+    ((panel, words),) = panels
+    assert (panel.rows, panel.columns) == (["people", "m"], ["How much?", "p, c"])
+    assert panel.values == [[1.5, None], [2.5, 4.5]]
+    assert (panel.ends, panel.percent) == ([(1, 5), (4.5, 4.5)], False)  # of p, the scale is unknown
+    assert words["description"] == "Heat map of mean scores: 2 raters and groups by 2 questions."
+    assert (figure.title, figure.notes) == ("Mean scores by question", [])
+    assert [title for title, _ in figure.numbers] == ["p, condition c", "How much?"]
+
+
+@pytest.mark.parametrize(("raters", "questions", "noted"), [
+    (MAX_SCORED, MAX_QUESTIONS, False), (MAX_SCORED + 1, 2, True), (2, MAX_QUESTIONS + 1, True)
+])  # fmt: skip
+def test_scores_past_the_limits_are_counted(
+    panels: list[tuple[Any, dict[str, str]]], raters: int, questions: int, noted: bool
+) -> None:
+    metrics = [score(f"m{rater}", f"q{place}", rater) for rater in range(raters) for place in range(questions)]
+    (figure,) = score_map(metrics, [], {})
+    rows, columns = min(raters, MAX_SCORED), min(questions, MAX_QUESTIONS)
+    assert (len(panels[0][0].rows), len(panels[0][0].columns)) == (rows, columns)
+    left = [*(f"m{rater}" for rater in range(rows, raters)), *(f"q{place}" for place in range(columns, questions))]
+    assert figure.notes == [f"Not drawn: {'; '.join(left)}."] * noted
+
+
+OF_QUESTION = {"rubric": "r", "question": "q"}
+LABELLED = {("r", "q"): Wording("Question", labels={"yes": "Certainly yes", "1": "low"}, scale=(1, 5))}
+
+
+@pytest.fixture
+def drawn_panels(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """The panels of all plots, in their order, with their headings; nothing is drawn."""
+    drawn: list[tuple[str, Any]] = []
+
+    def plot(panel: object, *, title: str, description: str, heading: str, labels: float = 0.0) -> str:
+        drawn.append((heading, panel))
+        return title
+
+    monkeypatch.setattr(module, "plot", plot)
+    return drawn
+
+
+def confusion(
+    rater: str, reference: str, answers: Sequence[str] = ("yes", "no"), counts: object = ((3, 1), (0, 2))
+) -> Confusion:
+    return Confusion(rater, reference, tuple(answers), np.array(counts, np.int64))
+
+
+def figures_of_answers(
+    confusions: Sequence[tuple[Mapping[str, str], Confusion]] = (),
+    pairs: Sequence[tuple[Mapping[str, str], PairedScores]] = (),
+    places: Sequence[str] = (),
+) -> list[PageFigure]:
+    return list(observed_figures(Observations(list(confusions), list(pairs)), [], LABELLED, places))
+
+
+def points(kind: str, rater: str, n: int, *, drawn: int | None = None) -> PairedScores:
+    x = np.arange(n, dtype=float)
+    y = 1 + 2 * x + np.where(x % 2, 0.5, -0.5)
+    return PairedScores(kind, rater, x[:drawn], y[:drawn], n, length_fit(x, y))
+
+
+def test_answers_that_nobody_gave_have_no_row_unless_they_are_levels(drawn_panels: list[tuple[str, Any]]) -> None:
+    counts = [[3, 0, 1], [0, 0, 0], [0, 0, 2]]
+    words = confusion("org/m@1", "people", ["yes", "maybe", "a very long answer of words"], counts)
+    levels = confusion("org/m@1", "people", ["-1", "0.5", "1"], counts)
+    only_rater = confusion("org/m@1", "people", ["yes", "no"], [[3, 1], [0, 0]])
+    figures_of_answers(
+        [
+            (OF_QUESTION, words),
+            ({"rubric": "r", "question": "p"}, levels),
+            (OF_QUESTION | {"condition": "c"}, only_rater),
+        ]
+    )
+    of_words, of_rater, of_levels = (panel for _, panel in drawn_panels)
+    assert of_words.rows == of_words.columns == ["Certainly yes", "a very long answer of words"]
+    assert of_words.counts == [[3, 1], [0, 2]]
+    assert (of_words.row_label, of_words.column_label) == ("by people", "by m")
+    assert of_levels.rows == ["-1", "0.5", "1"]  # a level has no label, and its row stays
+    assert of_levels.counts == counts
+    assert of_rater.rows == ["Certainly yes", "no"]  # the rater alone answered no
+    assert [name for name, _ in drawn_panels] == ["“Question”: m (n 6)", "“Question” · c: m (n 4)", "“p”: m (n 6)"]
+
+
+def test_cells_with_cards_are_links(drawn_panels: list[tuple[str, Any]]) -> None:
+    matrix = confusion("m", "gold", ["yes", "maybe", "no"], [[3, 0, 1], [0, 0, 0], [0, 0, 2]])
+    at = cell_anchor(OF_QUESTION, matrix, 0, 2)
+    figures_of_answers([(OF_QUESTION, matrix)], places=[at, cell_anchor(OF_QUESTION, matrix, 1, 1)])
+    assert drawn_panels[0][1].links == {(0, 1): (at, "Cards: gold Certainly yes, m no")}
+
+
+def test_a_figure_per_reference_says_how_many_matrices_it_lacks(drawn_panels: list[tuple[str, Any]]) -> None:
+    many = [
+        ({"rubric": "r", "question": f"q{number:02}"}, confusion("m", "people")) for number in range(MAX_MATRICES + 1)
+    ]
+    of_gold = [(OF_QUESTION, confusion("people", "gold")), (OF_QUESTION, confusion("m", "gold"))]
+    against_gold, against_people = figures_of_answers([*many, *of_gold])  # their question has a place on the page
+    assert [one.title for one in (against_gold, against_people)] == ["Answers against gold", "Answers against people"]
+    assert against_people.notes == [f"Not drawn: “q{MAX_MATRICES:02}”: m."]
+    assert against_gold.notes == []
+    assert "nearest to the mean" in against_people.about
+    assert "nearest to the mean" in against_gold.about  # people are a rater there
+    assert len(drawn_panels) == MAX_MATRICES + 2
+    assert "nearest to the mean" not in figures_of_answers([(OF_QUESTION, confusion("m", "gold"))])[0].about
+
+
+def test_points_of_lengths_and_of_people_are_two_figures(drawn_panels: list[tuple[str, Any]]) -> None:
+    lengths, people = figures_of_answers(
+        pairs=[(OF_QUESTION, points(LENGTH, "m", 6)), (OF_QUESTION, points(WITH_PEOPLE, "clip", 3))]
+    )
+    assert (lengths.title, people.title) == ("Length of responses and scores", "Encoders’ and people’s scores")
+    assert (lengths.notes, people.notes) == ([], [])
+    (name, scatter), (other, of_people) = drawn_panels
+    assert (name, other) == ("“Question”: m (n 6)", "“Question”: clip (n 3)")
+    assert (scatter.x, scatter.y) == ([0, 1, 2, 3, 4, 5], [0.5, 3.5, 4.5, 7.5, 8.5, 11.5])
+    assert (scatter.x_label, scatter.y_label) == ("characters", "score")
+    assert (of_people.x_label, of_people.y_label) == ("score of the rater", "mean of people")
+    assert (scatter.bounds, of_people.bounds) == (pytest.approx((0.76, 5.24)),) * 2  # the scale, with room for points
+    fit = length_fit(np.array(scatter.x), np.array(scatter.y))
+    assert fit is not None
+    assert (scatter.fit.intercept, scatter.fit.slope) == (fit.intercept, fit.slope)
+    assert all(low < high for low, high in zip(scatter.fit.low, scatter.fit.high, strict=True))
+
+
+def test_scatter_plots_report_what_they_leave_out(drawn_panels: list[tuple[str, Any]]) -> None:
+    plots = [(OF_QUESTION, points(LENGTH, f"m{number:02}", 4)) for number in range(MAX_SCATTERS)]
+    assert figures_of_answers(pairs=plots)[0].notes == []
+    more = [*plots, (OF_QUESTION, points(LENGTH, "more", 9, drawn=3))]
+    assert figures_of_answers(pairs=more)[0].notes == ["Not drawn: “Question”: more."]  # its points are not drawn
+    (figure,) = figures_of_answers(pairs=more[1:])
+    assert figure.notes == ["Not all points are drawn; the lines are fitted to all."]
+    flat = PairedScores(LENGTH, "m", np.ones(3), np.arange(3.0), 3, None)
+    figures_of_answers(pairs=[(OF_QUESTION, flat)])
+    assert drawn_panels[-1][1].fit is None

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobs.metrics.distributions import Distribution, Distributions
-from jobs.page.model import Page, PictureRating, Wording, letters_of
+from jobs.page.page_contents import Page, PictureRating, Wording, letters_of
 from jobs.page.render import FEW_UNUSED, MAX_COLUMNS, AnswerBar, QuestionBlock, _rubrics, by_answer
 from tests.factories import TableInMemory, rating
 

@@ -15,7 +15,7 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
 from jobs.metrics.intervals import Interval
 from jobs.metrics.metric import Metric
-from jobs.page.model import FOLDED_TEXT, FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
+from jobs.page.page_contents import FOLDED_TEXT, FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
 from jobs.page.render import MAX_ANSWERS, MAX_CELLS, PRINTED_CARDS, kept, render, spans, within
 from tests.jobs.page import sample
 

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, undefined
-from jobs.page.model import Page
+from jobs.page.page_contents import Page
 from jobs.page.render import render
 from jobs.papers import registry
 from jobs.papers.metric_index import MetricIndex

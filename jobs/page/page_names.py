@@ -1,5 +1,7 @@
-"""Names of raters and answers that fit the axes of plots."""
+"""Names on the page: letters, colours and short names of raters, shortened labels, and ids of places."""
 
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -74,3 +76,10 @@ def not_drawn(titles: Sequence[str]) -> list[str]:
     """Return a note that names the plots that a figure leaves out, or nothing."""
     more = f"; and {len(titles) - MAX_NAMED:,} more" if len(titles) > MAX_NAMED else ""
     return [f"Not drawn: {'; '.join(titles[:MAX_NAMED])}{more}."] if titles else []
+
+
+def anchor(*parts: str) -> str:
+    """Return an id for a place: readable words of the last part, and a hash of all parts."""
+    words = re.sub(r"[^a-z0-9]+", "-", parts[-1].lower())[:40].strip("-")
+    digest = hashlib.sha256("\x1f".join(parts).encode(errors="replace")).hexdigest()[:8]
+    return "-".join(filter(None, (words, digest))) if words[:1].isalpha() else f"at-{digest}"

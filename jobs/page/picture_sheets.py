@@ -1,10 +1,14 @@
-"""The CSV and the page on which a person chooses among the neighbours of each prompt (`jobs.choose`)."""
+"""A CSV next to a page of pictures, for one person: neighbours of prompts to choose among, and examples of links.
+
+`jobs.choose` writes the first, `jobs.show_links` the second.
+"""
 
 import base64
 import csv
 import io
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +19,20 @@ from actors.untrusted import parse_json
 from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
 from jobs.html.thumbnails import thumbnail
+from jobs.retrieval.shown_links import Links, Neighbors, ShownLink, ShownNeighbor
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
 
+PAGE = "index.html"
+SHEET = "choose.csv"
 COLUMNS = ("query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen")
-SHEET, PAGE = "choose.csv", "index.html"
+RANKINGS = "rankings.csv"
+RANKING_COLUMNS = ("picture", "kind", "name", "rank", "id", "lemma", "score")
 THUMBNAIL_SIDE = 200  # pixels
 TEMPLATES = Path(__file__).parent
+Nodes = Mapping[str, Sequence[tuple[str, str]]]  # image_id -> its nodes, each with a lemma
 
 
 def check_not_completed(out: str) -> None:
@@ -87,7 +96,7 @@ def read_pictures(images: TableSource, ids: Collection[str]) -> dict[str, dict[s
     return pictures
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def choices_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Return the rows as CSV in UTF-8; without its byte-order mark Excel would show accents wrongly."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
@@ -96,14 +105,11 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode("utf-8-sig")
 
 
-def as_page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[str, Any]]) -> bytes:
+def choices_page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[str, Any]]) -> bytes:
     """Return the rows as HTML, with the pictures that `read_pictures` returned.
 
     Each prompt has its own heading, with its id if another prompt has the same text.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     by_query: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         by_query[row["query_id"]].append({**row, "data": pictures.get(row["item_id"], {}).get("data")})
@@ -112,7 +118,7 @@ def as_page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[st
     prompts = [
         {"text": text, "id": query if times[text] > 1 else "", "rows": by_query[query]} for query, text in texts.items()
     ]
-    return environment.get_template("choose.html.j2").render(prompts=prompts).encode()
+    return _rendered("choose.html.j2", prompts=prompts)
 
 
 def item_of(row: Mapping[str, str]) -> dict[str, Any]:
@@ -131,3 +137,78 @@ def item_of(row: Mapping[str, str]) -> dict[str, Any]:
         "gold": None,
         "attributes": list({**values, "prompt": row["prompt"]}.items()),
     }
+
+
+@dataclass(frozen=True)
+class LinkExample:
+    """A picture, its neighbours by search and its links by method; `nodes` are the neighbours' nodes."""
+
+    picture: str
+    neighbors: Mapping[str, Sequence[ShownNeighbor]]
+    links: Mapping[str, Sequence[ShownLink]]
+    nodes: Nodes
+
+    def candidates(self, search: str) -> list[tuple[str, str, int]]:
+        """Return the distinct nodes of the neighbours by id, with a lemma and the number of neighbours that have it.
+
+        These are what the vision methods rank (CAIRE, table 5).
+        """
+        entries = [entry for hit in self.neighbors[search] for entry in self.nodes.get(hit.item_id, ())]
+        return [(node, lemma, count) for (node, lemma), count in sorted(Counter(entries).items())]
+
+
+def link_examples(pictures: Sequence[str], neighbors: Neighbors, links: Links, nodes: Nodes) -> list[LinkExample]:
+    """Return an example for each picture, in this order."""
+    return [
+        LinkExample(
+            picture,
+            {name: hits for (image_id, name), hits in neighbors.items() if image_id == picture},
+            {method: ranked for (image_id, method), ranked in sorted(links.items()) if image_id == picture},
+            nodes,
+        )
+        for picture in pictures
+    ]
+
+
+def check_links_place(out: str) -> None:
+    """Check that the page does not overwrite another program's.
+
+    Raises:
+        InputError: `out` contains an index.html without the CSV that this job writes next to it.
+    """
+    if locations.exists(locations.join(out, PAGE)) and not locations.exists(locations.join(out, RANKINGS)):
+        raise InputError(f"out={out}: this job did not write its {PAGE}; choose another folder")
+
+
+def rankings_csv(shown: Sequence[LinkExample]) -> bytes:
+    """Return one row per neighbour, candidate and ranked node, in UTF-8 with a byte-order mark.
+
+    A candidate is a node of the neighbours; its score is their number.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(RANKING_COLUMNS)
+    for example in shown:
+        rows: list[tuple[Any, ...]] = []
+        for name, hits in example.neighbors.items():
+            lemmas = {hit.item_id: ", ".join(lemma for _, lemma in example.nodes.get(hit.item_id, ())) for hit in hits}
+            rows += [("neighbor", name, hit.rank, hit.item_id, lemmas[hit.item_id], hit.score) for hit in hits]
+            rows += [("candidate", name, "", node, lemma, count) for node, lemma, count in example.candidates(name)]
+        for method, links in example.links.items():
+            rows += [("link", method, link.rank, link.node_id, link.lemma, link.score) for link in links]
+        for row in rows:
+            writer.writerow([example.picture, *(spreadsheet_cells.escaped(cell) for cell in row)])
+    return text.getvalue().encode("utf-8-sig")
+
+
+def links_page(shown: Sequence[LinkExample], pictures: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Return the examples as HTML, with the pictures that `read_pictures` returned."""
+    data = {name: picture["data"] for name, picture in pictures.items()}
+    return _rendered("link_examples.html.j2", examples=shown, data=data)
+
+
+def _rendered(template: str, **values: Any) -> bytes:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    return environment.get_template(template).render(values).encode()

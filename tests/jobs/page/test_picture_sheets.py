@@ -1,4 +1,4 @@
-"""The CSV and the page on which a person chooses, and the items that follow from them."""
+"""Pages and CSVs of pictures for one person: choices and the items that follow from them, and examples of links."""
 
 import base64
 import csv
@@ -11,18 +11,24 @@ import pytest
 from PIL import Image
 
 from jobs.errors import InputError
-from jobs.page.choice_sheet import (
+from jobs.page.picture_sheets import (
     COLUMNS,
     PAGE,
+    RANKINGS,
     SHEET,
     THUMBNAIL_SIDE,
-    as_csv,
-    as_page,
+    check_links_place,
     check_not_completed,
+    choices_csv,
+    choices_page,
     item_of,
+    link_examples,
+    links_page,
+    rankings_csv,
     read_pictures,
     sheet_rows,
 )
+from jobs.retrieval.shown_links import ShownLink, ShownNeighbor, check_pictures, read_links, read_neighbors
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import TableInMemory, write_table
@@ -49,7 +55,7 @@ def test_only_a_sheet_without_entries_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this job did not write it"):
         check_not_completed(str(tmp_path))
     check_not_completed(sheet(tmp_path, ROW, {**ROW, "chosen": " "}))
-    (tmp_path / SHEET).write_bytes(as_csv([ROW]))
+    (tmp_path / SHEET).write_bytes(choices_csv([ROW]))
     check_not_completed(str(tmp_path))
     edited = "has been edited, and a new sheet would overwrite it"
     with pytest.raises(InputError, match=edited):
@@ -84,7 +90,7 @@ def test_prompts_are_in_the_order_of_their_table_and_neighbours_by_rank() -> Non
 
 
 def test_the_sheet_is_for_spreadsheet_programs() -> None:
-    data = as_csv([ROW, {**ROW, "prompt": "=1+1", "rank": 2}])
+    data = choices_csv([ROW, {**ROW, "prompt": "=1+1", "rank": 2}])
     assert data.startswith(b"\xef\xbb\xbfquery_id,")
     assert b"\r\r\n" not in data
     rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline="")))
@@ -93,7 +99,7 @@ def test_the_sheet_is_for_spreadsheet_programs() -> None:
 
 def test_the_page_has_a_list_for_each_prompt() -> None:
     rows = [ROW, {**ROW, "item_id": "q" * 12, "rank": 2, "score": 0.25}, {**ROW, "prompt": "Two", "query_id": "t2"}]
-    html = as_page(rows, {"p1": {"source_url": "u", "data": "data:image/webp;base64,AA"}}).decode()
+    html = choices_page(rows, {"p1": {"source_url": "u", "data": "data:image/webp;base64,AA"}}).decode()
     assert html.count("<ol>") == html.count("<h2") == 2
     assert "A &lt;b&gt;red&lt;/b&gt; door" in html
     assert html.count('<img src="data:image/webp;base64,AA" alt="picture 1">') == 2
@@ -104,7 +110,7 @@ def test_the_page_has_a_list_for_each_prompt() -> None:
 
 def test_prompts_of_the_same_text_are_shown_apart_with_their_ids() -> None:
     rows = [{**ROW, "query_id": query, "item_id": item} for query, item in (("t1", "a"), ("t2", "b"), ("t1", "c"))]
-    html = as_page([*rows, {**ROW, "query_id": "t3", "prompt": "Two", "item_id": "d"}], {}).decode()
+    html = choices_page([*rows, {**ROW, "query_id": "t3", "prompt": "Two", "item_id": "d"}], {}).decode()
     headings = re.findall(r"<h2 dir=\"auto\">(.*?)</h2>", html)
     text = "A &lt;b&gt;red&lt;/b&gt; door"
     assert headings == [f"{text}<small>query_id t1</small>", f"{text}<small>query_id t2</small>", "Two"]
@@ -136,3 +142,86 @@ def test_pictures_are_small_and_those_without_bytes_have_an_address_alone(tmp_pa
     kind, _, data = pictures["p1"]["data"].partition(",")
     assert kind == "data:image/webp;base64"
     assert max(Image.open(io.BytesIO(base64.b64decode(data))).size) == THUMBNAIL_SIDE
+
+
+def link(image: str, rank: int, node: str, method: str = "article") -> dict[str, Any]:
+    return {
+        "image_id": image,
+        "method": method,
+        "rank": rank,
+        "node_id": node,
+        "lemma": f"L{node}",
+        "score": 1.0 / rank,
+    }
+
+
+def test_links_are_best_first_and_named_after_their_table_where_two_have_a_method() -> None:
+    one: Any = TableInMemory("links", [link("p", 2, "b"), link("p", 1, "a"), link("p", 3, "c"), link("q", 1, "a")])
+    two: Any = TableInMemory("links", [link("p", 1, "d"), link("p", 1, "e", "title")])
+    one.uri, two.uri = "R/one/", "R/two"
+    results = read_links([one, two], ["p"], k=2)
+    assert {key: [entry.node_id for entry in links] for key, links in results.items()} == {
+        ("p", "article, one"): ["a", "b"],
+        ("p", "article, two"): ["d"],
+        ("p", "title"): ["e"],
+    }
+
+
+def test_neighbours_are_nearest_first_without_excluded_ones() -> None:
+    rows = [
+        {"query_id": query, "rank": rank, "item_id": item, "score": 1.0 / rank}
+        for query, rank, item in (("p", 3, "c"), ("p", 1, "a"), ("p", 2, "out"), ("p", 4, "d"), ("q", 1, "a"))
+    ]
+    source: Any = TableInMemory("neighbors", rows)
+    excluded = ExclusionFilter(frozenset({"out"}))
+    neighbors = read_neighbors([source], ["p"], nearest=3, exclusion_filter=excluded)
+    assert {place: [hit.item_id for hit in hits] for place, hits in neighbors.items()} == {
+        ("p", "neighbors"): ["a", "c"]
+    }
+    with pytest.raises(InputError, match="two tables have the name neighbors"):
+        read_neighbors([source, source], ["p"], nearest=3, exclusion_filter=excluded)
+
+
+def test_each_picture_has_its_own_rows() -> None:
+    neighbors = {("p", "wit"): [ShownNeighbor(1, "x", 0.9), ShownNeighbor(2, "y", 0.8)], ("q", "wit"): []}
+    links = {("q", "title"): [ShownLink(1, "n", "North", 0.5)], ("p", "title"): [ShownLink(1, "s", "=South", 0.4)]}
+    nodes = {"x": [("s", "South"), ("n", "North")], "y": [("n", "North")]}
+    shown = link_examples(["q", "p"], neighbors, links, nodes)
+    assert shown[1].candidates("wit") == [("n", "North", 2), ("s", "South", 1)]
+    rows = list(csv.reader(io.StringIO(rankings_csv(shown).decode("utf-8-sig"))))[1:]
+    assert [row[:1] + row[4:] for row in rows] == [
+        ["q", "n", "North", "0.5"],
+        ["p", "x", "South, North", "0.9"],
+        ["p", "y", "North", "0.8"],
+        ["p", "n", "North", "2"],
+        ["p", "s", "South", "1"],
+        ["p", "s", "'=South", "0.4"],
+    ]
+    assert [row[1:4] for row in rows] == [
+        ["link", "title", "1"], ["neighbor", "wit", "1"], ["neighbor", "wit", "2"], ["candidate", "wit", ""],
+        ["candidate", "wit", ""], ["link", "title", "1"],
+    ]  # fmt: skip
+    html = links_page(
+        shown, {"p": {"data": "data:image/webp;base64,AA", "source_url": ""}, "q": {"data": None}}
+    ).decode()
+    assert html.count("data:image/webp;base64,AA") == 1
+    assert "=South" in html
+    with pytest.raises(InputError, match="pictures=: z is in no table"):
+        check_pictures(["p", "z"], neighbors, links)
+
+
+def test_methods_are_sorted_and_texts_are_escaped() -> None:
+    links = {("p", method): [ShownLink(1, "n", "<b>North</b>", 0.5)] for method in ("title", "article", "gloss")}
+    (shown,) = link_examples(["p"], {("p", "wit"): []}, links, {})
+    assert list(shown.links) == ["article", "gloss", "title"]
+    html = links_page([shown], {}).decode()
+    assert ("&lt;b&gt;North" in html, "<b>North" in html) == (True, False)
+
+
+def test_another_programs_page_is_not_overwritten(tmp_path: Path) -> None:
+    check_links_place(str(tmp_path))
+    (tmp_path / PAGE).touch()
+    with pytest.raises(InputError, match="this job did not write its"):
+        check_links_place(str(tmp_path))
+    (tmp_path / RANKINGS).touch()
+    check_links_place(str(tmp_path))

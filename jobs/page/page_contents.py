@@ -9,11 +9,10 @@ from actors.status import Status
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric
-from jobs.page.short_names import SEPARATOR, rater_letters
+from jobs.page.page_names import SEPARATOR, rater_letters
 
 if TYPE_CHECKING:
     from jobs.judging.sent_prompts import SentPrompt
-    from jobs.page.card_orders import QuestionEntry
     from jobs.papers.model import PaperPart
 
 
@@ -232,6 +231,23 @@ class PageFigure:
         return [float(width[1]) * 4 / 3 if (width := _WIDTH.search(svg)) else 0.0 for svg in self.plots]
 
 
+class AnswerEntry(NamedTuple):
+    """The cards on which a rater gave an answer: their numbers, from 1, and how many more there are."""
+
+    name: str
+    label: str
+    cards: tuple[int, ...]
+    more: int
+
+
+class QuestionEntry(NamedTuple):
+    """The index of one question."""
+
+    name: str
+    title: str
+    answers: tuple[AnswerEntry, ...]
+
+
 @dataclass(frozen=True)
 class Page:
     """Everything that a page shows. A section without content is left out.
@@ -274,7 +290,7 @@ class Page:
     prompts: Mapping[str, str] = field(default_factory=dict)
     raters_total: int | None = None
     models: Sequence[ModelFacts] = ()
-    links: Sequence["QuestionEntry"] = ()
+    links: Sequence[QuestionEntry] = ()
     figures: Sequence[PageFigure] = ()
     figures_left_out: Sequence[str] = ()
     funnel: Sequence[PageFigure] = ()

@@ -1,6 +1,8 @@
 """Names of raters and answers that fit the axes of plots."""
 
-from jobs.page.short_names import LONGEST, rater_hues, rater_letters, short_names, shortened, unique
+from hashlib import sha256
+
+from jobs.page.page_names import LONGEST, anchor, rater_hues, rater_letters, short_names, shortened, unique
 
 
 def test_a_name_is_cut_unless_two_would_be_the_same() -> None:
@@ -32,3 +34,16 @@ def test_texts_are_cut_to_their_length() -> None:
 def test_the_second_of_two_equal_labels_is_numbered() -> None:
     texts = ["x" * 30, "y", "x" * 31]
     assert list(unique(texts).values()) == ["x" * 27 + "…", "y", "x" * 23 + "… 3"]
+
+
+def test_an_anchor_has_the_words_of_the_last_part_and_a_hash_of_all() -> None:
+    digest = sha256(b"figure\x1fCr\xc3\xa8me  Br\xc3\xbbl\xc3\xa9e, 2nd!").hexdigest()[:8]
+    assert anchor("figure", "Crème  Brûlée, 2nd!") == f"cr-me-br-l-e-2nd-{digest}"
+    long = anchor("x" * 39 + " yz").rpartition("-")
+    assert (long[0], len(long[2])) == ("x" * 39, 8)
+    assert anchor("x" * 45).rpartition("-")[0] == "x" * 40
+    assert anchor("A 1").startswith("a-1-")
+    assert anchor("a", "b") != anchor("b") != anchor("ab")
+    for without in ("2nd", "?!", "", "Ω"):  # an id begins with a letter
+        assert anchor(without) == f"at-{sha256(without.encode()).hexdigest()[:8]}"
+    assert anchor("a\ud800").startswith("a-")
