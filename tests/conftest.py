@@ -49,7 +49,7 @@ SLOW = tuple(
     jobs/annotation/test_century_annotations jobs/corpora/test_delimited jobs/corpora/test_embeddings
     jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser
     jobs/page/test_card_links jobs/page/test_page_figures jobs/page/test_render jobs/papers/test_
-    jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/cluster/test_ray_processes
+    jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/cluster/test_local_ray
     jobs/runtime/cluster/test_spot_machines jobs/runtime/command_line/test_cli
     jobs/runtime/command_line/test_help_text jobs/runtime/command_line/test_refusals
     jobs/runtime/configuration/test_config jobs/runtime/pipeline/test_pipelines jobs/runtime/planning/test_plans

@@ -95,7 +95,7 @@ def _process(run: TableRun, *, stage: Stage, resources: Resources, **_: Any) -> 
 
 
 def _block(task: UnitTask) -> pa.Table:
-    from jobs.runtime.unit_columns import TASK
+    from jobs.runtime.stage_contract import TASK
 
     return pa.table({TASK: [task.to_json()]})
 
@@ -109,7 +109,7 @@ def _sent(value: Any) -> Any:
 
 @contextmanager
 def _as_run_errors() -> Iterator[None]:
-    from jobs.runtime.worker_errors import as_run_errors
+    from jobs.runtime.worker_reports import as_run_errors
 
     with as_run_errors():
         try:

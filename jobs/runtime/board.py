@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from jobs.runtime.attempts import Ledger
-from jobs.runtime.bad_devices import BadDevices, start_holder
-from jobs.runtime.error_share import ErrorTotals
+from jobs.runtime.attempts import BadDevices, Ledger, start_holder
 from jobs.runtime.process.timings import Measured
-from jobs.runtime.worker_warnings import Collected
+from jobs.runtime.worker_reports import Collected, ErrorTotals
 
 REPORT_EVERY_S = 0.5
 

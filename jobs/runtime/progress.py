@@ -17,9 +17,9 @@ from typing import Any, Self
 
 from jobs.errors import InputError
 from jobs.runtime.board import Totals, open_board
-from jobs.runtime.metrics import JobMetrics
 from jobs.runtime.process import console, timings
-from jobs.runtime.worker_warnings import PrintedWarnings
+from jobs.runtime.prometheus import JobMetrics
+from jobs.runtime.worker_reports import PrintedWarnings
 
 LINE_EVERY_S = 10.0
 SUBMITTED_LINE_EVERY_S = 60.0  # for jobs that `ray job submit` started, whose output is read afterwards

@@ -1,6 +1,9 @@
-"""The contract of stages in `jobs.runtime.stages`: what a stage declares, and a check of batches against it."""
+"""The contract of stages in `jobs.runtime.stages`: what a stage declares, and a check of batches against it.
 
-from collections.abc import Callable, Iterator
+Between the stages, rows have columns in addition to their own, which the sink removes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
@@ -11,6 +14,12 @@ from jobs.errors import RunError
 from jobs.store.writer import UnitTask
 
 ITEM = "item_id"  # column of the rows of stages whose number of rows varies, see `Stage.rows_out`
+TASK = "_task"  # the unit and what to do with it, as JSON
+EXPECTED_ROWS = "_expected_rows"  # rows of the whole unit when it is written
+EXCLUDED = "_excluded"  # JSON of the matches of the unit's rows with the list of exclusions
+BEGUN = "_begun"  # Unix time at which the unit was read
+UNIT_COLUMNS = (TASK, EXPECTED_ROWS, EXCLUDED, BEGUN)  # the same in all rows of a unit, and kept through all stages
+TALLY = "_tally"  # counts of actors, as "group/key" -> n; stored in the unit's footer
 
 
 class StageActor(Protocol):
@@ -136,3 +145,31 @@ def _mismatches(batch: pa.Schema, expected: pa.Schema) -> Iterator[str]:
 def _refuse(stage: str, side: str, faults: list[str], expected: pa.Schema) -> None:
     if faults:
         raise RunError(f"stage {stage}, {side}: {'; '.join(faults)} (declared columns: {', '.join(expected.names)})")
+
+
+def spread_tallies(batch: pa.Table, counts: Sequence[int], tally: Mapping[str, int]) -> pa.Array:
+    """Return column TALLY: tallies of earlier stages stay with their rows; the first row gets those of this stage.
+
+    Tallies of an item without rows are kept by the next item that has some, or by the last row.
+    """
+    tallies: list[list[tuple[str, int]]] = [[] for _ in range(sum(counts))]
+    row = 0
+    earlier = batch[TALLY].to_pylist() if TALLY in batch.column_names else [None] * batch.num_rows
+    for entries, count in zip(earlier, counts, strict=True):
+        if entries and tallies:
+            tallies[min(row, len(tallies) - 1)] += entries
+        row += count
+    if tallies:
+        tallies[0] += tally.items()
+    return pa.array([entries or None for entries in tallies], pa.map_(pa.string(), pa.int64()))
+
+
+def sum_tallies(rows: pa.Table) -> dict[str, dict[str, int]]:
+    """Return the sums of column TALLY by group and key."""
+    sums: dict[str, dict[str, int]] = {}
+    for entries in rows[TALLY].drop_null().to_pylist() if TALLY in rows.column_names else ():
+        for name, n in entries:
+            group, _, key = name.partition("/")
+            tally = sums.setdefault(group, {})
+            tally[key] = tally.get(key, 0) + n
+    return sums

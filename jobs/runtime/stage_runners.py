@@ -1,11 +1,13 @@
 """Classes that call the actors of stages, on Ray's workers."""
 
+import faulthandler
 import logging
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -17,18 +19,26 @@ from actors.ids import content_id
 from actors.status import TIMED_OUT, Reason
 from actors.vlm.errors import is_device_lost, is_out_of_memory
 from jobs.errors import InputError, RunError
-from jobs.runtime import worker_warnings
+from jobs.runtime import worker_reports
 from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_failed
 from jobs.runtime.board import Reporter, RunBoard
-from jobs.runtime.error_share import ErrorLimit
-from jobs.runtime.hang_watch import HangWatch
-from jobs.runtime.metrics import JobMetrics
 from jobs.runtime.process.timings import WorkerTimes
-from jobs.runtime.stage_contract import Stage, StageActor, check_inputs, check_outputs
-from jobs.runtime.unit_columns import TALLY, TASK, UNIT_COLUMNS, spread_tallies
+from jobs.runtime.prometheus import JobMetrics
+from jobs.runtime.stage_contract import (
+    TALLY,
+    TASK,
+    UNIT_COLUMNS,
+    Stage,
+    StageActor,
+    check_inputs,
+    check_outputs,
+    spread_tallies,
+)
+from jobs.runtime.worker_reports import ErrorLimit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 from jobs.tables import TableError
 
+STDERR = 2  # the log of a worker: the stacks of all threads are written there before a process is ended
 OUR_ERRORS = (RunError, InputError, TableError, OSError)  # due to the plan, the code or storage: they end the run
 log = logging.getLogger(__name__)
 
@@ -52,7 +62,7 @@ class StageRunner:
             # Ray sets OMP_NUM_THREADS to the actor's logical CPUs, which are unrelated to the machine's.
             kwargs["threads"] = len(os.sched_getaffinity(0))
         self._stage = stage
-        worker_warnings.send_to(board)
+        worker_reports.send_to(board)
         self._attempts = Attempts(board, stage.name, row_timeout_s)
         with self._attempts.start():
             self._times = WorkerTimes(board, stage.name)
@@ -76,7 +86,7 @@ class StageRunner:
         inputs = batch.drop_columns([name for name in (*UNIT_COLUMNS, TALLY) if name in batch.column_names])
         check_inputs(self._stage.name, inputs.schema, self._actor.INPUTS)
         tasks = pc.unique(batch[TASK].combine_chunks()).to_pylist()
-        worker_warnings.working_on(tasks)
+        worker_reports.working_on(tasks)
         output = self._run(inputs, units=tasks)
         check_outputs(self._stage.name, output.schema, self._actor.OUTPUTS)
         counts = self._stage.returned_counts(inputs, output)
@@ -178,7 +188,7 @@ class UnitRunner:
     def __init__(
         self, *, stage: Stage, board: RunBoard | None, target: Target, row_timeout_s: float | None = None
     ) -> None:
-        worker_warnings.send_to(board)
+        worker_reports.send_to(board)
         self._attempts = Attempts(board, stage.name)
         with self._attempts.start():
             self._times = WorkerTimes(board, stage.name)
@@ -193,7 +203,7 @@ class UnitRunner:
     def __call__(self, batch: pa.Table) -> pa.Table:
         for text in batch[TASK].to_pylist():
             task = UnitTask.from_json(text)
-            worker_warnings.working_on([text])
+            worker_reports.working_on([text])
             self._times.begin()
             if (earlier := self._attempts.begin("unit", task.unit.name)) >= UNIT_ATTEMPTS:
                 why = f"the process of {self._name} ended, or made no progress, {earlier} times; {REMEDY}"
@@ -254,3 +264,35 @@ def _count_errors(batch: pa.Table) -> int:
     if "status" not in batch.column_names:
         return 0
     return pc.sum(pc.equal(batch["status"], "error")).as_py() or 0
+
+
+class HangWatch:
+    """Ends this process if a piece of work takes too long, so that input that makes it hang is identified.
+
+    `faulthandler` waits in a thread of C. A Python thread would wait for the interpreter's lock, which an endless
+    regular expression or a native library may hold.
+
+    Args:
+        seconds: longest time without progress; None: no limit.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._watches = False
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """End the process with status 1 if the block takes longer than `seconds` after its start or last `progress`."""
+        self._watches = self._seconds is not None
+        self.progress()
+        try:
+            yield
+        finally:
+            if self._watches:
+                faulthandler.cancel_dump_traceback_later()
+            self._watches = False
+
+    def progress(self) -> None:
+        """Restart the time, if a block is watched."""
+        if self._watches and self._seconds is not None:
+            faulthandler.dump_traceback_later(self._seconds, exit=True, file=STDERR)

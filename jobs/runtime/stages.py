@@ -26,11 +26,10 @@ from actors.vlm.memory import GPU_SHARE
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration import resources as res
 from jobs.runtime.progress import Progress, StageProgress
-from jobs.runtime.stage_contract import Read, Stage
+from jobs.runtime.stage_contract import TASK, Read, Stage
 from jobs.runtime.stage_runners import StageChain, UnitRunner, WarmRunner
 from jobs.runtime.unit_blocks import UnitReader, UnitSink, count_rows
-from jobs.runtime.unit_columns import TASK
-from jobs.runtime.worker_errors import as_run_errors
+from jobs.runtime.worker_reports import as_run_errors
 from jobs.store.files.compact_list import CompactList
 from jobs.store.pieces import PIECES_PER_ACTOR
 from jobs.store.runs.table_run import RunPart, TableRun

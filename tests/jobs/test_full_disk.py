@@ -20,9 +20,9 @@ import pytest
 from PIL import Image
 
 from jobs.errors import InputError, RunError
-from jobs.runtime.cluster import ray_folder
+from jobs.runtime.cluster import local_ray
 from jobs.runtime.command_line import cli
-from jobs.runtime.worker_errors import as_run_errors
+from jobs.runtime.worker_reports import as_run_errors
 from tests import reliability
 from tests.in_process import stages_in_process
 from tests.jobs.kill_drill import arguments_of, check_equal, read_tables, write_corpus_files
@@ -199,14 +199,14 @@ def test_objects_for_which_ray_has_neither_memory_nor_disk(
 
 def test_ray_is_not_started_on_a_full_disk(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(disk.folder))
-    ray_folder.check()
+    local_ray.check_ray_folder()
     assert disk.files() == []
     disk.fill(0)
     with pytest.raises(InputError, match=f"^RAY_TMPDIR={disk.folder}: No space left on device.*; free space there"):
-        ray_folder.check()
+        local_ray.check_ray_folder()
     monkeypatch.setenv("RAY_TMPDIR", f"{disk.folder}/absent")  # Ray makes it
     disk.free()
-    ray_folder.check()
+    local_ray.check_ray_folder()
 
 
 def test_what_ray_raises_when_its_memory_and_the_disk_are_full(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,8 @@ from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.targets import count_ratings, ratings_per_item, read_targets
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
-from jobs.runtime.stage_contract import Stage
+from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK, Stage, sum_tallies
 from jobs.runtime.stage_runners import StageRunner
-from jobs.runtime.unit_columns import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK, sum_tallies
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask, UnitWriter

@@ -5,23 +5,27 @@ import contextlib
 import functools
 import logging
 import os
+import socket
 import sys
 import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from actors.errors import first_line
 from jobs.errors import InputError, RunError
-from jobs.runtime.cluster import joining, ray_folder, ray_processes
+from jobs.runtime.cluster import local_ray
 from jobs.runtime.configuration import resources as res
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.process import signals, timings
 from jobs.runtime.process.console import say
 
 NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress would end the run
+CONNECT_S = 10.0  # longest wait for a connection to a cluster
 JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
 START_TRIES = 5
 SLOW_START = "timed out during startup"  # in the message of Ray's Exception
@@ -36,6 +40,9 @@ STOP_S = 6.0
 GROW_AT = 0.9
 FAILED_STARTS = 3  # consecutive constructors of actors that may fail on a cluster
 FAILED_STARTS_PER_PLACE = 2  # the same, per machine or GPU
+TOKEN_FILE = "~/.ray/auth_token"
+# In the order in which Ray looks for a token.
+TOKEN_SOURCES = f"RAY_AUTH_TOKEN, the file that RAY_AUTH_TOKEN_PATH names, or {TOKEN_FILE}"
 
 
 def address_of(settings: RayConfig) -> str | None:
@@ -62,7 +69,7 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
         else:
             if (available := _machine_resources(settings)) is not None:
                 res.preflight(demands, available, autoscaling=False, place=res.MACHINE)
-            ray_folder.check()
+            local_ray.check_ray_folder()
             _start_here(settings, resources)
         if not settings.verbose:
             _silence_error_messages()
@@ -118,8 +125,8 @@ def _is_up() -> bool:
 
 
 def _join(address: str, settings: RayConfig) -> None:
-    name = joining.address_setting(address, settings.address)
-    joining.check_reachable(address, name=name)
+    name = address_setting(address, settings.address)
+    check_reachable(address, name=name)
     import ray
 
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", str(JOIN_TRIES))  # read by ray.init
@@ -130,7 +137,79 @@ def _join(address: str, settings: RayConfig) -> None:
             raise signals.Terminated from error
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             held.drop()  # the text repeats the reason once per attempt
-            raise InputError(joining.refusal(error, name=name, environment=os.environ)) from error
+            raise InputError(refusal(error, name=name, environment=os.environ)) from error
+
+
+def address_setting(address: str, configured: str | None) -> str:
+    """Return the setting that the address comes from, for messages: `ray.address=…` or `RAY_ADDRESS=…`."""
+    return f"ray.address={address}" if configured else f"RAY_ADDRESS={address}"
+
+
+def endpoint(address: str) -> tuple[str, int] | None:
+    """Return host and port of `HOST:PORT` or `ray://HOST:PORT`; None for any other address (auto)."""
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    return (host, port) if host and port else None
+
+
+def check_reachable(address: str, *, name: str) -> None:
+    """Check that something listens at the address; Ray itself would try for minutes.
+
+    Args:
+        name: how the message names the address (`address_setting`).
+
+    Raises:
+        InputError: no connection within `CONNECT_S` seconds.
+    """
+    if (host_and_port := endpoint(address)) is None:
+        return
+    try:
+        socket.create_connection(host_and_port, timeout=CONNECT_S).close()
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        raise InputError(
+            f"{name}: no Ray cluster at this address ({reason}); correct it, or unset it to start Ray on this machine"
+        ) from error
+
+
+def refusal(error: BaseException, *, name: str, environment: Mapping[str, str]) -> str:
+    """Return a message with the reason why `ray.init` could not join the cluster at `name`, and what to do.
+
+    Args:
+        error: the error of `ray.init`; its causes are read too.
+        environment: this process's variables, which decide whether Ray sends a token.
+    """
+    texts = [str(cause).strip() or type(cause).__name__ for cause in _chain(error)]
+    kinds = [type(cause).__name__ for cause in _chain(error)]
+    # For a refused token, Ray raises ConnectionError and gives the reason in the text of a cause.
+    if "AuthenticationError" not in kinds and not any("AuthenticationError" in text for text in texts):
+        return f"{name}: the Ray cluster could not be joined ({texts[0].splitlines()[0]})"
+    if environment.get("RAY_AUTH_MODE", "").lower() != "token":
+        return (
+            f"{name}: the Ray cluster requires an authentication token; set RAY_AUTH_MODE=token "
+            f"(the token is read from {TOKEN_SOURCES})"
+        )
+    if source := _token_source(environment):
+        return f"{name}: the Ray cluster rejected the token of {source}; use the token of its head node"
+    return f"{name}: RAY_AUTH_MODE=token is set, and there is no token; Ray reads it from {TOKEN_SOURCES}"
+
+
+def _token_source(environment: Mapping[str, str]) -> str | None:
+    if environment.get("RAY_AUTH_TOKEN"):
+        return "RAY_AUTH_TOKEN"
+    if path := environment.get("RAY_AUTH_TOKEN_PATH"):
+        return f"RAY_AUTH_TOKEN_PATH={path}"
+    home = environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises without one
+    return TOKEN_FILE if (Path(home) / ".ray" / "auth_token").is_file() else None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _start_here(settings: RayConfig, resources: res.Resources) -> None:
@@ -160,7 +239,7 @@ def _start_here(settings: RayConfig, resources: res.Resources) -> None:
             raise RunError(
                 f"Ray failed to start on this machine: {first_line(error)}; if it is busy, try again"
             ) from error
-    ray_processes.end_with_command(process.pid for process in _children() - others)
+    local_ray.end_with_command(process.pid for process in _children() - others)
 
 
 def _repeat_if_slow(start_ray: Callable[[], object], *, tries: int = START_TRIES) -> None:
@@ -289,7 +368,7 @@ def _quiet(verbose: bool) -> None:
 def _silence_error_messages() -> None:
     """Drop the traces of failed tasks, including retries, which Ray prints even with log_to_driver=False.
 
-    The error that ends a run is printed in one line (jobs.runtime.worker_errors).
+    The error that ends a run is printed in one line (jobs.runtime.worker_reports).
     """
     from ray._private import worker
 

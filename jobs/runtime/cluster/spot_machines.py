@@ -1,4 +1,6 @@
-"""Regular machines in place of spot machines that a cloud lacks: a class to combine with Ray's provider for it.
+"""Regular machines in place of spot machines that a cloud lacks, on AWS (`AwsProvider`) and Google (`GcpProvider`).
+
+A cluster's file names one of these two classes, each of which is made from Ray's own provider when it is asked for.
 
 Ray's autoscaler (version 2, the default of `ray up` since Ray 2.50) lowers the availability of a kind of machine only
 if a machine that the cloud promised has not come up within an hour. A request that the cloud refuses, for example
@@ -52,3 +54,15 @@ class SpotFirst(NodeProvider):
             logger.warning("The cloud has no spot machines (%s): starting %d regular ones", reason, missing)
             machines |= super().create_node(fallback, tags, missing) or {}
         return machines
+
+
+def __getattr__(name: str) -> type[NodeProvider]:  # the modules of Ray's providers need the library of their cloud
+    if name == "AwsProvider":
+        from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
+
+        return type(name, (SpotFirst, AWSNodeProvider), {"__module__": __name__})
+    if name == "GcpProvider":
+        from ray.autoscaler._private.gcp.node_provider import GCPNodeProvider
+
+        return type(name, (SpotFirst, GCPNodeProvider), {"__module__": __name__})
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.quantities import quantity
 from jobs.runtime.configuration.resources import Resources, StageResources
-from jobs.runtime.planning.prices import Prices, UnpricedError, machines_for
+from jobs.runtime.planning.rate_tables import Prices, UnpricedError, machines_for
 from jobs.store.files.locations import is_s3
 from jobs.store.runs.amounts import Amounts
 

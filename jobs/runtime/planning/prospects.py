@@ -12,10 +12,8 @@ from jobs.runtime.configuration.resources import Demand, Resources, check_machin
 from jobs.runtime.planning import estimates, summary
 from jobs.runtime.planning.estimates import Cluster, Forecast
 from jobs.runtime.planning.expected_pace import Expectation, Work
-from jobs.runtime.planning.gpus import Gpu, gpu_named
-from jobs.runtime.planning.measured import read_measurements
 from jobs.runtime.planning.plan_sums import PlanSums
-from jobs.runtime.planning.prices import Prices, gpu_of, read_prices
+from jobs.runtime.planning.rate_tables import Gpu, Prices, gpu_named, gpu_of, read_measurements, read_prices
 from jobs.runtime.process.console import say
 from jobs.store import run_files
 from jobs.store.files import locations

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.runtime import attempts
-from jobs.runtime.bad_devices import Device
+from jobs.runtime.attempts import Device
 from tests.jobs.runtime.ending_stage import LocalBoard
 
 

@@ -8,9 +8,8 @@ from actors import schemas
 from actors.status import Status
 from actors.vlm.errors import EngineError
 from jobs.runtime.board import RunBoard, RunRecords
-from jobs.runtime.stage_contract import Stage
+from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, Stage
 from jobs.runtime.stage_runners import StageRunner
-from jobs.runtime.unit_columns import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 

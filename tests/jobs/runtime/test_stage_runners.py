@@ -1,5 +1,6 @@
-"""What the actors of stages receive and return, and what is reported of it, without Ray."""
+"""What the actors of stages receive and return, without Ray, and the end of work that makes no progress."""
 
+import faulthandler
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import pytest
 from actors import schemas
 from jobs.errors import RunError
 from jobs.runtime.board import Reporter
-from jobs.runtime.stage_contract import Stage
-from jobs.runtime.stage_runners import StageRunner, UnitRunner, reason_of
-from jobs.runtime.unit_columns import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK
+from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK, Stage
+from jobs.runtime.stage_runners import STDERR, HangWatch, StageRunner, UnitRunner, reason_of
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 from tests.cases import check_cases
@@ -215,3 +215,44 @@ def test_a_reason_is_the_error_or_too_little_memory() -> None:
     reasons = [reason_of(error) for error, _ in cases]
     assert [reason.kind for reason in reasons] == [kind for _, kind in cases]
     assert reasons[2].message == "ValueError: a"
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The timers that were set (seconds) and cancelled (None)."""
+    timers: list[Any] = []
+
+    def begin(seconds: float, *, exit: bool, file: int) -> None:
+        assert (exit, file) == (True, STDERR)
+        timers.append(seconds)
+
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", begin)
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: timers.append(None))
+    return timers
+
+
+def test_each_sign_of_progress_starts_the_time_anew(calls: list[Any]) -> None:
+    watch = HangWatch(5.0)
+    watch.progress()
+    assert calls == [], "nothing is watched yet"
+    with watch.watching():
+        assert calls == [5.0]
+        watch.progress()
+    assert calls == [5.0, 5.0, None]
+    watch.progress()
+    assert calls == [5.0, 5.0, None], "nothing is watched any more"
+
+
+def test_the_watch_ends_with_an_error(calls: list[Any]) -> None:
+    watch = HangWatch(5.0)
+    with pytest.raises(KeyError), watch.watching():
+        raise KeyError
+    watch.progress()
+    assert calls == [5.0, None]
+
+
+def test_without_a_limit_nothing_is_watched(calls: list[Any]) -> None:
+    watch = HangWatch(None)
+    with watch.watching():
+        watch.progress()
+    assert calls == []

@@ -1,4 +1,4 @@
-"""Units are read whole, and written only if they arrive whole."""
+"""Units are read whole, written only if they arrive whole, and keep their other rows at a retry."""
 
 from pathlib import Path
 
@@ -7,9 +7,8 @@ import pytest
 
 from actors import schemas
 from jobs.errors import RunError
-from jobs.runtime.stage_contract import Read, Stage
-from jobs.runtime.unit_blocks import UnitReader, UnitSink, count_rows
-from jobs.runtime.unit_columns import EXPECTED_ROWS, TASK
+from jobs.runtime.stage_contract import EXPECTED_ROWS, TASK, Read, Stage
+from jobs.runtime.unit_blocks import UnitReader, UnitSink, count_rows, merge_retried, replace_items
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 
@@ -54,3 +53,36 @@ def test_rows_that_the_plan_left_out_are_read_and_filtered(tmp_path: Path) -> No
         count_rows(writer, UnitTask(Unit("v", ())), 5)
         assert writer.counts.rows_in == 5
         writer.counts.rows_in = 3
+
+
+def test_of_a_retry_only_rows_with_its_statuses_are_replaced() -> None:
+    schema = pa.schema({"item": pa.string(), "order": pa.string(), "status": pa.string(), "try": pa.int8()})
+
+    def table(*rows: tuple[str, str, str, int]) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+
+    written = table(("a", "x", "error", 0), ("a", "y", "ok", 0), ("b", "x", "refused", 0), ("c", "x", "error", 0))
+    redone = table(("c", "x", "error", 1), ("a", "y", "ok", 1), ("a", "x", "ok", 1)).append_column("more", [[1, 2, 3]])
+    redone = redone.select(redone.column_names[::-1])
+    task = UnitTask(Unit("u", ()), retry=("error",))
+    merged = merge_retried(written, redone, ["item", "order"], task)
+    assert merged.equals(
+        table(("a", "x", "ok", 1), ("a", "y", "ok", 0), ("b", "x", "refused", 0), ("c", "x", "error", 1))
+    )
+    with pytest.raises(RunError, match=r"unit u: the retry returned no row for \('c', 'x'\)"):
+        merge_retried(written, redone.slice(1), ["item", "order"], task)
+
+
+def test_a_retry_replaces_the_rows_of_whole_items_in_their_places() -> None:
+    schema = pa.schema({"item_id": pa.string(), "span": pa.int32()})
+
+    def table(items: str, spans: list[int]) -> pa.Table:
+        return pa.table({"item_id": list(items), "span": spans}, schema=schema)
+
+    written = table("aabcc", [1, 2, 3, 4, 5])
+    for redone, merged in (
+        (table("bb", [8, 9]), table("aabbcc", [1, 2, 8, 9, 4, 5])),
+        (table("bb", [8, 9]).select(["span", "item_id"]), table("aabbcc", [1, 2, 8, 9, 4, 5])),
+        (table("ca", [8, 9]), table("abc", [9, 3, 8])),
+    ):
+        assert replace_items(written, redone).equals(merged)

@@ -38,7 +38,7 @@ class Cloud(NodeProvider):
 
 
 class FakeProvider(SpotFirst, Cloud):
-    """Mixed as the providers of spot_aws.py and spot_gcp.py are."""
+    """Mixed as the providers of AWS and Google Cloud are."""
 
 
 def test_what_makes_a_spot_machine_is_left_out() -> None:
@@ -69,7 +69,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for key in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE"):  # of the tests' own server
         monkeypatch.delenv(key, raising=False)
     with mock_aws():
-        settings = {"type": "external", "module": "jobs.runtime.cluster.spot_aws.AwsProvider", "region": "us-east-1"}
+        provider_class = "jobs.runtime.cluster.spot_machines.AwsProvider"
+        settings = {"type": "external", "module": provider_class, "region": "us-east-1"}
         provider = _get_node_provider_cls(settings)({**settings, "cache_stopped_nodes": False}, "remine")
         create = provider.ec2_fail_fast.create_instances
 

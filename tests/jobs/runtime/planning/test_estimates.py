@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
+from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.configuration.resources import Demand, Resources, StageResources, TaskResources
 from jobs.runtime.planning import estimates, summary
 from jobs.runtime.planning.estimates import (
@@ -24,7 +25,7 @@ from jobs.runtime.planning.estimates import (
     pace_of,
 )
 from jobs.runtime.planning.plan_sums import PlanSums
-from jobs.runtime.planning.prices import FOLDER, Machine, Prices, UnpricedError, machines_for, read_prices
+from jobs.runtime.planning.rate_tables import Machine, Prices, UnpricedError, machines_for, read_prices
 from jobs.runtime.planning.summary import PlannedTable
 from jobs.store.files.objects import Object
 from jobs.store.runs.amounts import Amounts
@@ -176,7 +177,7 @@ def test_an_estimate_next_to_what_a_run_took() -> None:
 
 
 def test_prices_of_the_repository_and_of_a_file(tmp_path: Path) -> None:
-    for file in FOLDER.glob("*.yaml"):
+    for file in (CONF / "prices").glob("*.yaml"):
         prices = read_prices(file.stem)
         assert prices.date
         assert prices.region

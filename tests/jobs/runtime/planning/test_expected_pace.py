@@ -17,9 +17,8 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config, overrides
 from jobs.runtime.configuration.resources import Demand, Resources, StageResources
 from jobs.runtime.planning.expected_pace import DRIVER_S, Expectation, Lanes, Work, lanes_of, measured_pace
-from jobs.runtime.planning.gpus import read_gpus
-from jobs.runtime.planning.measured import MACHINES_DIFFER, Measurement, Wanted, find, read_measurements
 from jobs.runtime.planning.prospects import own_cpus, prospect
+from jobs.runtime.planning.rate_tables import MACHINES_DIFFER, Measurement, Wanted, find, read_gpus, read_measurements
 from jobs.store.files.objects import Object
 from jobs.store.json_types import FooterJson
 from jobs.store.runs.amounts import Amounts

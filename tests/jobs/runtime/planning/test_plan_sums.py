@@ -5,7 +5,7 @@ from typing import Any
 
 from jobs.runtime.planning.estimates import Cluster, Forecast, Pace, Requests, Spread
 from jobs.runtime.planning.plan_sums import PlanSums
-from jobs.runtime.planning.prices import Prices
+from jobs.runtime.planning.rate_tables import Prices
 from jobs.runtime.planning.summary import PlannedTable
 
 PRICED = Cluster(gpus=2, prices=Prices("2026-01-01", "r", "EUR", ()), per_hour=3.0, cpus=8)

@@ -14,7 +14,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.planning import prospects
 from jobs.runtime.planning.estimates import GETS_PER_INPUT, Cluster, Forecast, Pace, Requests, Spread
-from jobs.runtime.planning.prices import read_prices
+from jobs.runtime.planning.rate_tables import read_prices
 from jobs.store.files.objects import Object
 from jobs.store.runs.amounts import Amounts
 from jobs.store.runs.table_run import TableRun

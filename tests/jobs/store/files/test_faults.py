@@ -11,7 +11,7 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
-from jobs.runtime.worker_errors import as_run_errors
+from jobs.runtime.worker_reports import as_run_errors
 from jobs.store.files import faults, locations
 from jobs.store.files import s3 as s3_store
 from jobs.store.files.faults import CHECKSUM_SETTINGS

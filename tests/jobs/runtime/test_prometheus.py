@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from jobs.runtime import metrics
-from jobs.runtime.metrics import JOB, METRICS, JobMetrics
+from jobs.runtime.prometheus import JOB, METRICS, JobMetrics
 from jobs.store.counts import Counts
 from jobs.store.failures import Failure
 from tests.jobs.runtime.cluster.numbered_pictures import run_numbered
@@ -59,7 +58,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
         observe = inc
 
-    monkeypatch.setattr(metrics, "_exported", Recorder)
+    monkeypatch.setattr("jobs.runtime.prometheus._exported", Recorder)
     return sums
 
 

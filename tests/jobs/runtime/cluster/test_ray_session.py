@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime.cluster import joining, ray_session
+from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import NodeType, Resources
 from tests.cases import check_cases
@@ -35,19 +35,21 @@ def test_host_and_port_of_an_address() -> None:
         "host:port": None,
         "host:99999": None,
     }
-    assert {address: joining.endpoint(address) for address in expected} == expected
+    assert {address: ray_session.endpoint(address) for address in expected} == expected
 
 
 def test_an_address_where_nothing_listens_is_refused_by_key() -> None:
     with socket.socket() as other, socket.socket() as listening:
         other.bind(("127.0.0.1", 0))  # taken and silent, so that nothing else can listen there
         with pytest.raises(InputError, match=r"^ray\.address=x: "):
-            joining.check_reachable(f"127.0.0.1:{other.getsockname()[1]}", name=joining.address_setting("x", "x"))
+            ray_session.check_reachable(
+                f"127.0.0.1:{other.getsockname()[1]}", name=ray_session.address_setting("x", "x")
+            )
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        joining.check_reachable(f"127.0.0.1:{listening.getsockname()[1]}", name="ray.address=x")
+        ray_session.check_reachable(f"127.0.0.1:{listening.getsockname()[1]}", name="ray.address=x")
     with pytest.raises(InputError, match=r"^RAY_ADDRESS=no\.invalid:1: "):
-        joining.check_reachable("no.invalid:1", name=joining.address_setting("no.invalid:1", None))
+        ray_session.check_reachable("no.invalid:1", name=ray_session.address_setting("no.invalid:1", None))
 
 
 class AuthenticationError(Exception):
@@ -96,7 +98,7 @@ def test_what_a_refused_driver_needs(tmp_path: Path) -> None:
     }
 
     def check(error: Exception, settings: dict[str, str], named: list[str]) -> None:
-        message = joining.refusal(error, name="ray.address=a", environment={"HOME": str(tmp_path), **settings})
+        message = ray_session.refusal(error, name="ray.address=a", environment={"HOME": str(tmp_path), **settings})
         assert message.startswith("ray.address=a: ")
         assert [words for words in named if words not in message] == []
         assert "\n" not in message
@@ -109,7 +111,7 @@ def test_the_token_of_the_home_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text(TOKEN)
     columns = {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token"}
-    assert "the token of ~/.ray/auth_token;" in joining.refusal(refused(BAD_TOKEN), name="a", environment=columns)
+    assert "the token of ~/.ray/auth_token;" in ray_session.refusal(refused(BAD_TOKEN), name="a", environment=columns)
 
 
 def test_a_shutdown_that_hangs_ends_with_the_processes_it_waits_for() -> None:
@@ -204,8 +206,8 @@ def test_ray_gets_the_settings_of_the_configuration(monkeypatch: pytest.MonkeyPa
     watched: list[list[int]] = []
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(ray, "init", lambda **options: started.append(options))
-    monkeypatch.setattr(joining, "check_reachable", lambda address, *, name: None)
-    monkeypatch.setattr(ray_session.ray_processes, "end_with_command", lambda pids: watched.append(list(pids)))
+    monkeypatch.setattr(ray_session, "check_reachable", lambda address, *, name: None)
+    monkeypatch.setattr(ray_session.local_ray, "end_with_command", lambda pids: watched.append(list(pids)))
     silent = {"log_to_driver": False, "configure_logging": True, "logging_level": logging.ERROR}
     shown = {"log_to_driver": True, "configure_logging": True, "logging_level": logging.INFO}
     local = {"address": "local", "include_dashboard": False}

@@ -11,7 +11,7 @@ import pytest
 
 COMMAND = """
 import os, signal, subprocess, sys, time
-from jobs.runtime.cluster.ray_processes import end_with_command
+from jobs.runtime.cluster.local_ray import end_with_command
 agent = subprocess.Popen(["sleep", "600"], start_new_session=True)
 print(agent.pid, flush=True)
 end_with_command([agent.pid], wait_s=float(sys.argv[1]))
@@ -40,11 +40,11 @@ def test_an_agent_ends_with_the_command_and_the_watch_with_the_agent(end: str, w
 
 def test_the_watch_needs_no_package(tmp_path: Path) -> None:
     """It starts with every Ray, in a folder where a file may have the name of a module."""
-    from jobs.runtime.cluster import ray_processes
+    from jobs.runtime.cluster import local_ray
 
     (tmp_path / "signal.py").write_text("raise SystemExit(3)\n")
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", ray_processes._WATCH, "1"],
+        [sys.executable, "-I", "-S", "-c", local_ray._WATCH, "1"],
         check=False,
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,

@@ -1,7 +1,9 @@
-"""A run stops when too many of its items fail because of the run itself; errors of the input never stop it."""
+"""Workers' warnings are printed once, too many errors of the run stop it, and an error that ends it is one line."""
 
+import logging
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -9,19 +11,183 @@ import pytest
 from ray.exceptions import RayActorError
 
 from actors import schemas
+from actors.errors import ModelError, has_other_shapes
 from actors.status import INPUT_KINDS, NETWORK_KINDS
 from jobs.errors import InputError, RunError
-from jobs.runtime import error_share, lifecycle, stages
+from jobs.runtime import lifecycle, stages, worker_reports
+from jobs.runtime.attempts import REMEDY
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.resources import Resources
-from jobs.runtime.error_share import ANSWER_S, LEAST_FAILED, LEAST_ITEMS, ErrorLimit
-from jobs.runtime.worker_errors import as_run_errors
+from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, Stage
+from jobs.runtime.stage_runners import StageRunner
+from jobs.runtime.worker_reports import (
+    ANSWER_S,
+    LEAST_FAILED,
+    LEAST_ITEMS,
+    MOST_TEXTS,
+    Collected,
+    ErrorLimit,
+    PrintedWarnings,
+    as_run_errors,
+    describe,
+    send_to,
+)
 from jobs.store.failures import Failure
 from jobs.store.item_errors import ItemErrors
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
+from tests.jobs.runtime.cluster.numbered_units import NUMBERED
+
+
+class Same:
+    """A stage that returns its rows."""
+
+    INPUTS = OUTPUTS = NUMBERED
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return batch
+
+
+def test_warnings_of_workers_are_printed_once_and_counted() -> None:
+    collected, printed, log = Collected(), PrintedWarnings(), logging.getLogger("actors.judge")
+    board = SimpleNamespace(tell=lambda method, *arguments: getattr(collected, method)(*arguments))
+    task = UnitTask(Unit("u7", ())).to_json()
+    try:
+        for _ in range(2):  # a process that is used again sends each warning once
+            send_to(board)
+        worker_reports.working_on([task])
+        log.warning("out of memory on %s\nwith a trace", "cuda:0")
+        worker_reports.working_on([])
+        log.info("nothing")
+        logging.getLogger("transformers").warning("noise")
+        ((line, place),) = printed.new_lines(collected.warnings())
+        assert line == "warning of a worker: out of memory on cuda:0"
+        assert place["units"] == ["u7"]
+        log.warning("out of memory on cuda:0")
+        log.warning("engine cascade is not used")
+        ((line, place),) = printed.new_lines(collected.warnings())
+        assert (line, place["units"]) == ("warning of a worker: engine cascade is not used", [])
+        assert printed.new_lines(collected.warnings()) == []
+        assert printed.new_lines({}) == []  # the board restarted
+        assert printed.summary() == ["2 times: out of memory on cuda:0"]
+        for number in range(2 * MOST_TEXTS):
+            log.warning("number %d", number)
+        assert len(collected.warnings()) == MOST_TEXTS
+    finally:
+        send_to(None)
+    assert not any(isinstance(handler, worker_reports._Sender) for handler in logging.getLogger("actors").handlers)
+
+
+def test_a_stage_says_which_units_it_works_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    units: list[list[str]] = []
+    monkeypatch.setattr(worker_reports, "working_on", units.append)
+    stage = Stage("same", Same, {})
+    text = UnitTask(Unit("u7", ())).to_json()
+    batch = pa.table({
+        "item": ["a", "b"], "number": [1, 2], TASK: [text] * 2, EXPECTED_ROWS: [2, 2],
+        EXCLUDED: ["{}"] * 2, BEGUN: [0.0, 0.0],
+    })  # fmt: skip
+    StageRunner(stage=stage, board=None)(batch)
+    assert units[-1] == [text]
+
+
+def test_a_board_that_is_full_counts_the_warnings_that_it_knows() -> None:
+    """Each with the place where it was logged first."""
+    collected = Collected()
+    for number in range(MOST_TEXTS + 1):
+        collected.warn(f"number {number}", {"node": "a"})
+    for node in "bc":
+        collected.warn("number 0", {"node": node})
+    assert collected.warnings()["number 0"] == (3, {"node": "a"})
+    assert f"number {MOST_TEXTS}" not in collected.warnings()
+    assert f"number {MOST_TEXTS - 1}" in collected.warnings()
+
+
+def test_the_most_frequent_warnings_are_summed_up_first() -> None:
+    printed = PrintedWarnings()
+    for counts in ({"rare": 2, "once": 1, "often": 1200}, {"rare": 1, "often": 3}):  # the board restarted in between
+        printed.new_lines({text: (count, {}) for text, count in counts.items()})
+    assert printed.summary() == ["1,200 times: often", "2 times: rare"]
+
+
+def test_a_worker_that_is_used_again_keeps_other_handlers_and_forgets_its_units() -> None:
+    logger, other = logging.getLogger("jobs"), logging.NullHandler()
+    sent: list[tuple[Any, ...]] = []
+    board = SimpleNamespace(tell=lambda *arguments: sent.append(arguments))
+    logger.addHandler(other)
+    try:
+        worker_reports.working_on([UnitTask(Unit("u7", ())).to_json()])
+        send_to(board)
+        logger.warning("")
+        assert sent == [("warn", "", {"units": []})]
+        send_to(None)
+        assert other in logger.handlers
+        logger.warning("x")
+        assert len(sent) == 1
+    finally:
+        send_to(None)
+        logger.removeHandler(other)
+
+
+TRACE = """ray::MapBatches(judge)() (pid=1, ip=127.0.0.1)
+  File "actors/judge.py", line 1, in __init__
+{error}
+"""
+
+
+def test_a_model_error_keeps_its_message_and_others_name_their_origin() -> None:
+    with pytest.raises(RunError, match=r"^/m: cannot load the model \(cut\)$"), as_run_errors():
+        raise RuntimeError(TRACE.format(error="actors.errors.ModelError: /m: cannot load the model (cut)"))
+    with pytest.raises(RunError, match=r"^a worker failed: ValueError: a list \(ray\.verbose=true"), as_run_errors():
+        raise RuntimeError(TRACE.format(error="ValueError: a list"))
+
+
+def test_the_message_begins_with_the_key_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    overrides = ["input=y", "rubric=century_labels", "out=x", "model.checkpoint=/models/mine"]
+    cfg = config.load("judge", cli.job("judge").schema, overrides)
+
+    def execute(_: Any) -> None:
+        with as_run_errors():
+            raise RuntimeError(TRACE.format(error=f"{ModelError.__module__}.ModelError: /models/mine: cannot load"))
+
+    monkeypatch.setattr(cli, "job", lambda _: SimpleNamespace(execute=execute))
+    with pytest.raises(RunError, match=r"^model\.checkpoint=/models/mine: cannot load$"):
+        cli.execute_loaded("judge", cfg, overrides)
+
+
+def test_errors_about_shapes_are_not_those_of_a_device() -> None:
+    assert has_other_shapes(RuntimeError("You set `ignore_mismatched_sizes` to `False`, thus raising an error."))
+    assert has_other_shapes(RuntimeError("Error(s) in loading state_dict for CLIP:\n\tsize mismatch for visual.proj"))
+    assert not has_other_shapes(RuntimeError("CUDA error: out of memory"))
+
+
+def test_a_trace_without_an_error_ends_in_its_last_line() -> None:
+    assert describe("the first line\nthe last line \n") == "the last line"
+    assert describe(" \n") == "Ray gave no reason"
+
+
+def test_a_process_that_ended_is_named_by_its_stages() -> None:
+    trace = "The actor died unexpectedly.\n\tclass_name: MapWorker(MapBatches(decode_embed))\n\tactor_id: 1"
+    assert describe(trace).startswith(f"the process of decode and embed ended; {REMEDY}")
+    assert describe(f"{trace}\nValueError: a list") == "ValueError: a list"
+    wrapped = "ray.exceptions.ActorDiedError: it died\nray.exceptions.UserCodeException: no\n"
+    assert describe(f"{wrapped}KeyError: 'a'\nray.exceptions.ActorDiedError: it died") == "KeyError: 'a'"
+
+
+@pytest.mark.parametrize("error", [InputError("k=0: no"), RunError("it failed"), KeyboardInterrupt()])
+def test_errors_of_one_line_are_raised_as_they_are(error: BaseException) -> None:
+    with pytest.raises(type(error)) as raised, as_run_errors():
+        raise error
+    assert raised.value is error
+
+
+def test_the_last_error_of_a_trace_is_the_one_that_counts() -> None:
+    assert describe("KeyError: 'first'\nDuring handling:\nValueError: last\n") == "ValueError: last"
+
 
 pytestmark = pytest.mark.usefixtures("in_process")
 ROOT = Path(__file__).parents[3]
@@ -246,9 +412,9 @@ def test_a_unit_without_items_is_not_counted_and_others_are_added() -> None:
 
 def test_the_most_frequent_kinds_are_named_first_and_the_others_are_counted() -> None:
     errors = failing(2000, a=1, b=1100, c=3, d=1)
-    text = error_share.sentence(errors, 0.5)
+    text = worker_reports.sentence(errors, 0.5)
     assert "1,105 of 2,000 items (55.2%)" in text or "1,105 of 2,000 items (55.3%)" in text
     assert "(1,100 b, 3 c, 1 a, 1 more kinds), for example at b: it is b; what is written is kept" in text
-    assert "(1,100 b, 3 c, 1 a), for" in error_share.sentence(failing(2000, a=1, b=1100, c=3), 0.5)
+    assert "(1,100 b, 3 c, 1 a), for" in worker_reports.sentence(failing(2000, a=1, b=1100, c=3), 0.5)
     unnamed = ItemErrors(100, {"error/": Failure(50, "u", "")})
-    assert "(50 error), for example u; what" in error_share.sentence(unnamed, 0.1)
+    assert "(50 error), for example u; what" in worker_reports.sentence(unnamed, 0.1)
