@@ -26,7 +26,7 @@ from jobs.analysis.from_file.config import TASKS, AnalyzeConfig, check_settings
 from jobs.analysis.from_file.crowdtruth import crowdtruth
 from jobs.analysis.from_file.scene_graphs import scene_graphs
 from jobs.analysis.output import refuse_foreign, write_metrics
-from jobs.corpora import spreadsheet_cells
+from jobs.corpora import cell_texts
 from jobs.corpora.ratings_file import find_file
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, wide
@@ -94,7 +94,7 @@ def _as_csv(metrics: Sequence[Metric]) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(columns)
-    writer.writerows([spreadsheet_cells.escaped(cell) for cell in row] for row in rows)
+    writer.writerows([cell_texts.escape_cell(cell) for cell in row] for row in rows)
     return out.getvalue()
 
 

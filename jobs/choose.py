@@ -18,7 +18,7 @@ from omegaconf import MISSING
 from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
-from jobs.corpora import delimited, spreadsheet_cells
+from jobs.corpora import cell_texts, delimited
 from jobs.errors import InputError
 from jobs.page import picture_sheets
 from jobs.runtime.command_line import cli
@@ -103,7 +103,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     delimited.require_columns(file.uri, dialect.header, picture_sheets.COLUMNS, hint=hint)
     by_prompt: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: duplicate rows are one item
     for line, cells in delimited.records(file.uri, dialect, picture_sheets.COLUMNS):
-        row = {name: spreadsheet_cells.original(cell) for name, cell in cells.items()}
+        row = {name: cell_texts.unescape_cell(cell) for name, cell in cells.items()}
         if empty := [name for name in ("query_id", "item_id") if not row[name]]:
             raise InputError(f"line {line}: column {empty[0]} is empty{hint}", place=file.uri)
         items = by_prompt.setdefault(row["query_id"], {})

@@ -18,11 +18,10 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from jobs.curation import statistics
+from jobs.curation import curation_steps
 from jobs.curation.apply_rules import CurationTables, Selection, select
-from jobs.curation.config import NEAR_FILE, CurationRules
-from jobs.curation.pieces import begun_pieces, pieces, write_pieces
-from jobs.curation.rules import EXCLUDED
+from jobs.curation.curated_units import begun_pieces, pieces, write_pieces
+from jobs.curation.curation_rules import EXCLUDED, NEAR_FILE, CurationRules
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.command_line import cli
@@ -58,7 +57,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         raise InputError(f"input={cfg.input}: {surplus:,} duplicate record_ids; record_ids must be unique")
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     selection = select(cfg, tables, exclusion_filter)
-    earlier = statistics.selections(tables.records.counts().tallies)
+    earlier = curation_steps.selections(tables.records.counts().tallies)
     begun = None if cfg.overwrite else begun_pieces(cfg.out)
     plan = TablePlan(
         out=cfg.out,
@@ -72,7 +71,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
     )
     if cfg.plan:
         summary.show_plan("curate", plan)
-        counts = statistics.counts_of(selection, 0, len(selection.rows), earlier)
+        counts = curation_steps.counts_of(selection, 0, len(selection.rows), earlier)
         show(counts.tallies, selection)
         summary.show_exclusions(excluded, exclusion_filter.matched)
         return None
@@ -135,9 +134,9 @@ def identity(
     return entries
 
 
-def show(tallies: statistics.Tallies, selection: Selection) -> None:
+def show(tallies: curation_steps.Tallies, selection: Selection) -> None:
     """Print the records left after each step, by method, and the notes on the selection."""
-    for line in (*statistics.lines(tallies), *statistics.region_lines(tallies)):
+    for line in (*curation_steps.lines(tallies), *curation_steps.region_lines(tallies)):
         say(line)
     for note in selection.notes:
         say(f"  {note}")

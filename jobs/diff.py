@@ -16,7 +16,7 @@ import pyarrow.csv as pcsv
 from omegaconf import MISSING
 
 from actors.quantities import quantity
-from jobs.corpora.spreadsheet_cells import escaped
+from jobs.corpora.cell_texts import escape_cell
 from jobs.errors import InputError, RunError
 from jobs.inventory.differences import Differences, compare
 from jobs.inventory.shown import in_columns
@@ -112,7 +112,7 @@ def _write(rows: pa.Table, out: str) -> None:
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     if pa.types.is_primitive(column.type):
         return column
-    return pa.array([None if value is None else escaped(str(value)) for value in column.to_pylist()], pa.string())
+    return pa.array([None if value is None else escape_cell(str(value)) for value in column.to_pylist()], pa.string())
 
 
 JOB = cli.Job("diff", DiffConfig, execute, positional=("a", "b"), resumes=False)

@@ -24,7 +24,7 @@ from omegaconf import MISSING
 
 from actors.quantities import quantity
 from jobs.analysis.flat_table import FlatTable
-from jobs.corpora.spreadsheet_cells import escaped_rows
+from jobs.corpora.cell_texts import escape_rows
 from jobs.errors import InputError
 from jobs.inventory.rated_run import find_rated_run
 from jobs.judging.kept_rubric import read_rubrics
@@ -89,7 +89,7 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
         with _writer(path, flat) as writer:
             for source in sources:
                 for rows in flat.rows(source):
-                    writer.write_table(rows if suffix == ".parquet" else escaped_rows(rows))
+                    writer.write_table(rows if suffix == ".parquet" else escape_rows(rows))
                     by_status.update(rows["status"].to_pylist())
         locations.publish(path, out)
     asked = sum(source.rows for source in sources)

@@ -22,18 +22,17 @@ from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection import exclusions
-from jobs.sources import folder, shards, urls, wit_base
-from jobs.sources.config import FetchConfig
-from jobs.sources.source_plan import SourcePlan
+from jobs.sources import file_sources, url_source
+from jobs.sources.source_config import FetchConfig, SourcePlan
 from jobs.store.files import read_ahead
 from jobs.store.table_plan import TablePlan
 
 SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {
-    "urls": urls.plan,
-    "folder": folder.plan,
-    "webdataset": shards.plan,
-    "parquet": shards.plan,
-    "wit_base": wit_base.plan,
+    "urls": url_source.url_plan,
+    "folder": file_sources.folder_plan,
+    "webdataset": file_sources.shard_plan,
+    "parquet": file_sources.shard_plan,
+    "wit_base": file_sources.wit_base_plan,
 }
 
 

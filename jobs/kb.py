@@ -14,8 +14,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files
-from jobs.corpora.knowledge_base_units import cut
+from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files, node_units
 from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
@@ -51,7 +50,7 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
     # With a limit a file is one unit, so that the limit applies to the whole file.
     whole = cfg.limit is not None
     node = cfg.knowledge_base.columns.node
-    units = list(map(unit_of_file, files) if whole else cut(files, node=node, unit_rows=cfg.unit_rows))
+    units = list(map(unit_of_file, files) if whole else node_units(files, node=node, unit_rows=cfg.unit_rows))
     plans = {
         part: TablePlan(
             out=locations.join(locations.absolute(cfg.out), part),

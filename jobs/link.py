@@ -21,8 +21,16 @@ from omegaconf import MISSING
 
 from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
 from jobs.errors import InputError, RunError
-from jobs.retrieval.link_tables import TEXT_TABLES, LinkedKbConfig, open_link_tables
-from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit, queries_in
+from jobs.retrieval.linking import (
+    NEAR,
+    SHORT,
+    TEXT_TABLES,
+    UNKNOWN,
+    LinkedKbConfig,
+    LinkUnit,
+    open_link_tables,
+    queries_in,
+)
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows

@@ -18,17 +18,15 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.search.settings import COSINE, SearchSettings
-from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, find_corpus
-from jobs.corpora.vector_space import check_same_space, space_of
+from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, check_same_space, find_corpus, space_of
 from jobs.corpora.vectors import layout_of
 from jobs.errors import InputError
 from jobs.models.devices import check_device
 from jobs.purging.purged_table import purged_table
-from jobs.retrieval.faiss_export import FaissConfig, check_export, export
-from jobs.retrieval.neighbor_rows import Calibration, kept_calibration
-from jobs.retrieval.queries import check_distinct, open_queries
-from jobs.retrieval.search import SearchTask
+from jobs.retrieval.faiss_index import FaissConfig, check_faiss_export, export_faiss_index
+from jobs.retrieval.queries import Calibration, check_distinct, kept_calibration, open_queries
 from jobs.retrieval.search_modes import QUERIES, SearchInputs, account_corpus, check_side, resident_side, search
+from jobs.retrieval.search_workers import SearchTask
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
@@ -63,7 +61,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     corpus = find_corpus(cfg.corpus)
     check_same_space((cfg.queries, space_of(queries[0])), (cfg.corpus.path, corpus.space))
     if cfg.faiss.out is not None:
-        check_export(cfg.faiss, corpus, {"out": cfg.out, "queries": cfg.queries, "corpus.path": cfg.corpus.path})
+        check_faiss_export(cfg.faiss, corpus, {"out": cfg.out, "queries": cfg.queries, "corpus.path": cfg.corpus.path})
     calibration = _calibration(cfg, queries[0])
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, queries, corpus, calibration, exclusions.identity(excluded))
@@ -93,7 +91,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     manifest = lifecycle.end("retrieve", run, excluded)
     account_corpus(run.target.out, manifest["counts"], corpus)
     if cfg.faiss.out is not None:
-        export(cfg.faiss, corpus, task, run)
+        export_faiss_index(cfg.faiss, corpus, task, run)
     return manifest
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import check_plan
-from jobs.terms_from.config import LANGUAGE_MODEL, TermSourcesConfig
 from jobs.terms_from.graph_choice import write_terms
 from jobs.terms_from.graph_passes import GraphInput, write_entities
 from jobs.terms_from.model_terms import write_model_terms
+from jobs.terms_from.terms_config import LANGUAGE_MODEL, TermSourcesConfig
 from jobs.workers.wikidata import ClassUnit, EntityUnit
 
 

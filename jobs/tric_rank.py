@@ -25,8 +25,8 @@ from actors.local_models import has_random_weights
 from actors.quantities import quantity
 from jobs.analysis.tric_ranking import Ranking, WordedCaptions, rank_all, ranking_metrics, read_captions, read_vectors
 from jobs.analysis.tric_statistics import columns
+from jobs.corpora.embeddings import check_same_space, space_of
 from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, read_split
-from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.errors import InputError
 from jobs.metrics.descriptive import describe
 from jobs.metrics.metric import Metric, metrics_table

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import MISSING
 
 from actors.conditions import ConditionSettings
-from jobs.corpora.vector_space import VectorSpace, check_same_space, space_of
+from jobs.corpora.embeddings import VectorSpace, check_same_space, space_of
 from jobs.judging import kept_raters
 from jobs.judging.condition import with_condition
 from jobs.judging.item_vectors import INPUTS, open_vectors

@@ -13,7 +13,7 @@ from typing import Any
 from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.label_studio_form import field_of
 from jobs.annotation.tools import COMMENT
-from jobs.corpora.spreadsheet_cells import escaped
+from jobs.corpora.cell_texts import escape_cell
 
 ABOUT, REPORTED, SKIPPED = "about", "reported", "skipped"
 READ = ("condition", "order", "sample", "seconds", "time", REPORTED)  # columns that `import_ratings` reads if present
@@ -56,8 +56,8 @@ def rows(
 ) -> Iterator[dict[str, str | int]]:
     """Yield one row per question of an item, by column; those to fill in are missing."""
     shown: dict[str, str | int] = {field_of(number): address for number, address in enumerate(item.pictures)}
-    shown |= {role: escaped(text) for role, (_, text) in item.texts.items()}
-    shown[ABOUT] = escaped("\n".join(f"{label}: {text}" for label, text in (*item.facts, *item.links)))
+    shown |= {role: escape_cell(text) for role, (_, text) in item.texts.items()}
+    shown[ABOUT] = escape_cell("\n".join(f"{label}: {text}" for label, text in (*item.facts, *item.links)))
     for question in form.questions_of(item):
         yield shown | {
             "place": place,
@@ -65,8 +65,8 @@ def rows(
             "item_id": item.item_id,
             "target": target,
             "question": question.name,
-            "wording": escaped(" ".join(filter(None, [question.text, question.guidance]))),
-            "answers": escaped(" / ".join(option.label for option in question.options)),
+            "wording": escape_cell(" ".join(filter(None, [question.text, question.guidance]))),
+            "answers": escape_cell(" / ".join(option.label for option in question.options)),
         }
 
 

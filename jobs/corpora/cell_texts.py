@@ -1,5 +1,10 @@
-"""The cells of Arrow columns as texts, the same for whatever type the program that wrote a file gave a column."""
+"""Cells as texts: those of Arrow columns, and those of CSV files that people open in spreadsheet programs.
 
+A column gives the same texts for whatever type the program that wrote the file gave it. In spreadsheet programs, other
+people's texts must not become formulas.
+"""
+
+import re
 import uuid
 from typing import Any
 
@@ -57,3 +62,38 @@ def _numbers(array: pa.Array) -> pa.Array:
 def _uuids(storage: pa.Array) -> pa.Array:
     texts = [None if value is None else str(uuid.UUID(bytes=value)) for value in storage.to_pylist()]
     return pa.array(texts, pa.string())
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_TEXT = r"^(['=@\t\r]|[+-])"
+_NUMBER = r"^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$"  # must stay unchanged for programs that read the file as data
+TEXT_MARK = "'"  # before such a text; makes spreadsheet programs treat the cell as text
+
+
+def escape_cell(cell: Any) -> Any:
+    """Return the cell to write: a text that would be a formula, or begins with the mark, is prefixed with the mark."""
+    if isinstance(cell, str) and cell.startswith((*_FORMULA, TEXT_MARK)):
+        return f"{TEXT_MARK}{cell}"
+    return cell
+
+
+def escape_data_cell(cell: Any) -> Any:
+    """Return the cell to write to a file that programs read as data: as `escaped`, but numbers are unchanged."""
+    return cell if isinstance(cell, str) and re.match(_NUMBER, cell) else escape_cell(cell)
+
+
+def escape_rows(rows: pa.Table) -> pa.Table:
+    """Return the rows to write, with `escaped_data` applied to each text."""
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type):
+            texts = rows.column(index)
+            marked = pc.and_not(pc.match_substring_regex(texts, _TEXT), pc.match_substring_regex(texts, _NUMBER))
+            cells = pc.if_else(marked, pc.binary_join_element_wise(TEXT_MARK, texts, ""), texts)
+            rows = rows.set_column(index, field, cells)
+    return rows
+
+
+def unescape_cell(cell: str) -> str:
+    """Return the text of a cell that `escaped` wrote, or that a person wrote without the mark."""
+    rest = cell.removeprefix(TEXT_MARK)
+    return rest if cell != rest and rest.startswith((*_FORMULA, TEXT_MARK)) else cell

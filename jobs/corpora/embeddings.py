@@ -19,7 +19,6 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.corpora.arrays import Matrix, find_matrix
-from jobs.corpora.vector_space import VectorSpace, check_same_space, space_of
 from jobs.corpora.where import parse_where
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, encoder_facts
@@ -49,6 +48,14 @@ class VectorsConfig:
     # rarely: condition on columns, such as "language = en and width >= 300" (jobs.corpora.where)
     where: str | None = None
     unit_mb: int = 256  # rarely: MB of vectors per work unit; a crash repeats the search of at most one unit per worker
+
+
+class VectorSpace(NamedTuple):
+    """The encoder and preprocessing of vectors, and their length."""
+
+    encoder: str
+    preprocessing: str
+    dim: int
 
 
 class VectorCorpus(NamedTuple):
@@ -295,3 +302,28 @@ def _unit(slices: Sequence[tuple[_File, int, int]]) -> Unit:
     objects = tuple(stored for _, stored in inputs.values())
     name = content_id(*(f"{o.uri} {o.size} {o.etag}" for o in objects), piece)
     return Unit(name, objects, piece, sum(last - first for _, first, last in slices), {"parts": parts})
+
+
+def space_of(source: TableSource) -> VectorSpace:
+    """Return the space of a table `embeddings`, from its metadata and schema.
+
+    Raises:
+        InputError: the column `embedding` does not contain vectors of one length.
+    """
+    kind = source.footers[0].schema.field("embedding").type
+    if not pa.types.is_fixed_size_list(kind):
+        raise InputError(f"its column embedding is {kind}; vectors of one length are needed", place=source.uri)
+    encoder, preprocessing = (source.metadata.get(f"remine.{name}", "") for name in ("encoder", "preprocessing"))
+    return VectorSpace(encoder, preprocessing, kind.list_size)
+
+
+def check_same_space(one: tuple[str, VectorSpace], other: tuple[str, VectorSpace]) -> None:
+    """Check that two sets of vectors, each a name for the message and a space, can be compared.
+
+    Raises:
+        InputError: the spaces differ; the message names both sides.
+    """
+    (name, space), (other_name, other_space) = one, other
+    for field, value, other_value in zip(space._fields, space, other_space, strict=True):
+        if value != other_value:
+            raise InputError(f"{name} and {other_name} cannot be compared: their {field} is {value} and {other_value}")

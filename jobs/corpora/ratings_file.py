@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 from actors.errors import first_line
 from jobs.corpora import delimited
 from jobs.corpora.cell_texts import column_texts, list_texts
-from jobs.corpora.delimited import require_columns
-from jobs.corpora.delimited_batches import text_batches
+from jobs.corpora.delimited import require_columns, text_batches
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.locations import Object

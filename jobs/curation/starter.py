@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from jobs.curation.hash_index import HashIndex
+from jobs.curation.record_arrays import HashIndex
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 

@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from jobs.corpora import delimited
-from jobs.corpora.spreadsheet_cells import MARK, escaped
+from jobs.corpora.cell_texts import TEXT_MARK, escape_cell
 from jobs.errors import InputError
 from jobs.items_from import concepts
 from jobs.store.files import locations
@@ -37,6 +37,6 @@ def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
     writer.writeheader()
     # A name that begins with the mark is not a formula, and remine items reads cells literally.
     writer.writerows(
-        {key: cell if cell.startswith(MARK) else escaped(cell) for key, cell in row.items()} for row in rows
+        {key: cell if cell.startswith(TEXT_MARK) else escape_cell(cell) for key, cell in row.items()} for row in rows
     )
     return text.getvalue().encode("utf-8-sig")

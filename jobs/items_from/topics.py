@@ -11,7 +11,7 @@ from jobs.items_from.config import ItemsConfig
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.units import Unit
-from jobs.terms_from.topics import TopicList
+from jobs.terms_from.descriptions import TopicList
 
 KIND = "description"
 

@@ -15,8 +15,8 @@ from actors.quantities import quantity
 from actors.status import Status
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.corpora.vectors import matrix_of
-from jobs.curation.hash_index import HashIndex, unique_codes
-from jobs.curation.statistics import MATCHED, READ, CurationStep, steps_of
+from jobs.curation.curation_steps import MATCHED, READ, CurationStep, steps_of
+from jobs.curation.record_arrays import HashIndex, unique_codes
 from jobs.html.formats import in_words
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from actors.untrusted import parse_json
-from jobs.corpora import delimited, spreadsheet_cells
+from jobs.corpora import cell_texts, delimited
 from jobs.errors import InputError
 from jobs.html.thumbnails import thumbnail
 from jobs.retrieval.shown_links import Links, Neighbors, ShownLink, ShownNeighbor
@@ -101,7 +101,7 @@ def choices_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
-    writer.writerows({name: spreadsheet_cells.escaped(cell) for name, cell in row.items()} for row in rows)
+    writer.writerows({name: cell_texts.escape_cell(cell) for name, cell in row.items()} for row in rows)
     return text.getvalue().encode("utf-8-sig")
 
 
@@ -197,7 +197,7 @@ def rankings_csv(shown: Sequence[LinkExample]) -> bytes:
         for method, links in example.links.items():
             rows += [("link", method, link.rank, link.node_id, link.lemma, link.score) for link in links]
         for row in rows:
-            writer.writerow([example.picture, *(spreadsheet_cells.escaped(cell) for cell in row)])
+            writer.writerow([example.picture, *(cell_texts.escape_cell(cell) for cell in row)])
     return text.getvalue().encode("utf-8-sig")
 
 

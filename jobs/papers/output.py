@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from jobs.corpora.spreadsheet_cells import escaped_data
+from jobs.corpora.cell_texts import escape_data_cell
 from jobs.html.formats import writable
 from jobs.papers.model import PaperFigure, PaperPart, PaperTable
 from jobs.plots.svg import standalone
@@ -39,7 +39,7 @@ def as_csv(table: PaperTable) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([escaped_data(cell) for cell in (*table.row_headers, "column", *MEASURES)])
+    writer.writerow([escape_data_cell(cell) for cell in (*table.row_headers, "column", *MEASURES)])
     for row in table.rows:
         for levels, cell in zip(table.columns, row.cells, strict=True):
             if cell.metric is None and cell.printed is None:
@@ -50,5 +50,5 @@ def as_csv(table: PaperTable) -> str:
                 *((printed.value, printed.low, printed.high) if printed else [None] * 3),
                 *((str(metric.status), metric.reason, metric.name, metric.definition) if metric else [None] * 4),
             ]
-            writer.writerow([escaped_data(cell) for cell in (*row.headers, " · ".join(levels), *measures)])
+            writer.writerow([escape_data_cell(cell) for cell in (*row.headers, " · ".join(levels), *measures)])
     return out.getvalue()

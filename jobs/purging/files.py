@@ -20,7 +20,7 @@ from actors.full_reads import read_full
 from jobs.annotation.annotate_config import LABEL_STUDIO, PRODIGY, SPREADSHEET
 from jobs.annotation.reports import REPORTED
 from jobs.corpora.wit.wit_base import PLACES_FILE
-from jobs.curation.config import NEAR_FILE
+from jobs.curation.curation_rules import NEAR_FILE
 from jobs.purging import contents
 from jobs.purging.mentions import has_strings, has_texts
 from jobs.purging.needles import PICTURES, Needles

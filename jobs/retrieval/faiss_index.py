@@ -6,8 +6,10 @@ The driver builds the index, which must fit its memory; vectors are read one blo
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -15,14 +17,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors.quantities import quantity
+from actors.search.settings import COSINE
 from jobs.corpora.embeddings import VectorCorpus
 from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.errors import InputError, RunError
+from jobs.retrieval.queries import read_queries
+from jobs.retrieval.search_workers import SearchTask
 from jobs.runtime.process.console import say
+from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
 from jobs.store.files.spool import Spool
-from jobs.store.reading import TableSource
+from jobs.store.reading import TableSource, open_table
+from jobs.store.runs.table_run import TableRun
 
 if TYPE_CHECKING:
     from jobs.retrieval.queries import QueryUnit
@@ -225,3 +233,41 @@ def _reason(error: Exception) -> str:
     """Return FAISS's message without its position in the source and the failed condition."""
     last = str(error).strip().rpartition("\n")[2] or type(error).__name__
     return re.sub(r"^.*\.cpp:\d+: (Error: )?('.*' failed: (?=.))?", "", last)
+
+
+@dataclass
+class FaissConfig:
+    """An approximate index for FAISS, for fast searches elsewhere; needs remine[ann]."""
+
+    out: str | None = None  # folder to write: corpus.faiss and ids.parquet; null: no index
+    factory: str = "IVF1024,SQfp16"  # a string of faiss.index_factory
+    nprobe: int = 16  # lists of an IVF index that each query searches
+
+
+def check_faiss_export(cfg: FaissConfig, corpus: VectorCorpus, tables: Mapping[str, str]) -> None:
+    """Check before the search that the index can be built; `tables` are the URIs of the run's tables by key.
+
+    Raises:
+        InputError: FAISS is not installed, the folder is inside a table, or FAISS refuses the factory or nprobe.
+    """
+    if find_spec("faiss") is None:
+        raise InputError(f"faiss.out={cfg.out}: needs faiss-cpu; pip install 'remine[ann]'")
+    folder = locations.absolute(cfg.out or "")
+    for key, table in tables.items():
+        # Other files inside a table would make it unreadable.
+        if f"{folder}/".startswith(f"{locations.absolute(table)}/"):
+            raise InputError(f"faiss.out={cfg.out}: is inside {key}={table}; use a separate folder for the index")
+    check(cfg.factory, cfg.nprobe, dim=corpus.space.dim, rows=corpus.rows)
+
+
+def export_faiss_index(cfg: FaissConfig, corpus: VectorCorpus, task: SearchTask, run: TableRun) -> None:
+    """Write the index and print its recall@k against the neighbors that `run` wrote."""
+    folder, k = locations.absolute(cfg.out or ""), task.search.k
+    exclusion_filter, cosine = exclusions.load(task.excluded), task.search.score == COSINE
+    index, ids = build(
+        corpus, task.layout, factory=cfg.factory, nprobe=cfg.nprobe, cosine=cosine, exclusion_filter=exclusion_filter
+    )
+    write(index, ids, folder)
+    searched = [read_queries(unit, exclusion_filter) for unit in run.units]
+    share = recall(index, ids, searched, open_table(run.target.out, "neighbors"), k=k)
+    say(f"  index {folder}: {cfg.factory}, {quantity(index.ntotal, 'vector')}, recall@{k} {share:.4f}")

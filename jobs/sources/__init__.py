@@ -1,1 +1,1 @@
-"""The sources of pictures for `fetch`: each module's `plan` returns the units and how they are fetched."""
+"""The sources of pictures for `fetch`: one function each returns the units and how they are fetched."""

@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from jobs.terms_from.class_tree import REDIRECT
-from jobs.terms_from.config import IGNORE, REQUIRE, GraphKeys, PeriodConfig
+from jobs.terms_from.descriptions import Graph, item_number
 from jobs.terms_from.entity import EQUALS
-from jobs.terms_from.graph import Graph, item_number
+from jobs.terms_from.terms_config import IGNORE, REQUIRE, GraphKeys, PeriodConfig
 
 INSIDE, UNDATED, OUTSIDE = "inside", "undated", "outside"
 PERIODS = (INSIDE, UNDATED, OUTSIDE)  # in order of preference

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from jobs.terms_from.concept_list import ConceptList
-from jobs.terms_from.graph import Graph
+from jobs.terms_from.descriptions import ConceptList, Graph
 
 SUBCLASS, REDIRECT, TITLE = "subclass_of", "redirects_to", "has_title"  # column `relation` of class_edges
 

@@ -18,12 +18,16 @@ from jobs.errors import InputError
 from jobs.store.files import locations, read_ahead
 from jobs.store.files.objects import Object
 from jobs.store.units import BYTES, Unit, unit_of_file
-from jobs.terms_from import bzip2, gzip_members
-from jobs.terms_from.pieces import Damage, Piece, Pieces, plain
+from jobs.terms_from import compressed_pieces
+from jobs.terms_from.compressed_pieces import Damage, Piece, Pieces, plain
 
 SPAN, READER = "span", "reader"  # in `Unit.extra`: first byte and one past the last; a key of `READERS`
 DOCUMENT = "document"  # the reader of a whole JSON document
-READERS: dict[str, Pieces] = {"bzip2": bzip2.pieces, "gzip": gzip_members.pieces, "plain": plain}
+READERS: dict[str, Pieces] = {
+    "bzip2": compressed_pieces.bzip2_pieces,
+    "gzip": compressed_pieces.gzip_pieces,
+    "plain": plain,
+}
 SUFFIXES = (".json", ".json.gz", ".json.bz2")
 LONGEST_LINE = 64 << 20  # bytes; the longest entities have about 5 MB
 MAGIC_BYTES = 4
@@ -87,9 +91,9 @@ def _reader(file: Object) -> str:
     with locations.named_errors(file.uri), fs.open_input_file(path) as stream:
         head = stream.read(HEAD_BYTES)
     magic = head[:MAGIC_BYTES]
-    if magic[:3] == bzip2.MAGIC:
+    if magic[:3] == compressed_pieces.BZIP2_MAGIC:
         return "bzip2"
-    if magic[:2] == gzip_members.START[:2]:
+    if magic[:2] == compressed_pieces.GZIP_START[:2]:
         return "gzip"
     if magic.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{", b""):
         return DOCUMENT if file.size <= LONGEST_LINE and _is_document(head) else "plain"

@@ -26,11 +26,10 @@ from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from jobs.terms_from import choosing
 from jobs.terms_from.choosing import COLUMNS, PERIODS, Choice, Concepts
-from jobs.terms_from.config import PREFER, REQUIRE, TermSourcesConfig
 from jobs.terms_from.dump import SPAN
 from jobs.terms_from.graph_passes import ENTITIES, TERMS, GraphInput
-from jobs.terms_from.graph_terms import UnitTerms
-from jobs.terms_from.term_counts import keep_counts, show_counts
+from jobs.terms_from.graph_terms import UnitTerms, keep_counts, show_counts
+from jobs.terms_from.terms_config import PREFER, REQUIRE, TermSourcesConfig
 
 ROWS_AT_A_TIME = 5_000
 

@@ -25,10 +25,9 @@ from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.terms_from import dump
 from jobs.terms_from.class_tree import ClassEdges, ClassTree
-from jobs.terms_from.concept_list import ConceptList
-from jobs.terms_from.config import TermSourcesConfig
+from jobs.terms_from.descriptions import ConceptList, Graph
 from jobs.terms_from.entity import EntityParser, entity_text, kind_of
-from jobs.terms_from.graph import Graph
+from jobs.terms_from.terms_config import TermSourcesConfig
 
 POOL = "mine"
 EDGES, ENTITIES, TERMS = "class_edges", "entities", "terms"  # tables below out=

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from jobs.corpora.vector_space import VectorSpace, space_of
+from jobs.corpora.embeddings import VectorSpace, space_of
 from jobs.corpora.vectors import matrix_of
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, encoder_facts

@@ -7,8 +7,16 @@ from typing import Any
 from actors import schemas
 from actors.errors import first_line
 from actors.ids import content_id
-from jobs.corpora.knowledge_base import BadRow, KnowledgeBaseConfig, NodeEntry, entries, image_id, text_id, windows
-from jobs.corpora.knowledge_base_units import SPAN
+from jobs.corpora.knowledge_base import (
+    ROW_SPAN,
+    BadRow,
+    KnowledgeBaseConfig,
+    NodeEntry,
+    entries,
+    image_id,
+    text_id,
+    windows,
+)
 from jobs.runtime.board import Reporter
 from jobs.runtime.selection import exclusions
 from jobs.store.units import Unit
@@ -62,7 +70,7 @@ class KnowledgeBaseUnit:
         counts.rows_in = counts.rows_out + sum(counts.filtered.values()) + sum(counts.rejected.values())
 
     def _entries(self, unit: Unit, writer: UnitWriter) -> Iterator[NodeEntry]:
-        uri, span = unit.inputs[0].uri, unit.extra.get(SPAN)
+        uri, span = unit.inputs[0].uri, unit.extra.get(ROW_SPAN)
         rows = entries(uri, self._config, span=tuple(span) if span else None)
         for entry in islice(rows, unit.limit):
             if isinstance(entry, BadRow):

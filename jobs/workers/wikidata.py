@@ -13,9 +13,9 @@ from jobs.store.writer import RAW_KEPT, Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES
 from jobs.terms_from import dump, entity
 from jobs.terms_from.class_tree import REDIRECT, SUBCLASS, TITLE, ClassLookup, ClassTree
+from jobs.terms_from.compressed_pieces import Damage
+from jobs.terms_from.descriptions import Graph
 from jobs.terms_from.entity import EntityParser, EntityReader, NotAnEntityError, entity_text
-from jobs.terms_from.graph import Graph
-from jobs.terms_from.pieces import Damage
 
 ROWS_AT_A_TIME = 5_000
 

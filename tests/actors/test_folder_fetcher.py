@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 
 from actors.folder_fetcher import FolderFetcher
+from jobs.corpora.picture_folder import list_files
 from jobs.errors import InputError
-from jobs.sources.folder import folder_units, list_files, requests_of_files
+from jobs.sources.file_sources import folder_units, requests_of_files
 from jobs.store.files import locations
 from jobs.store.writer import UnitTask
 from jobs.tables import conform, table

@@ -11,7 +11,7 @@ import pyarrow as pa
 from jobs.annotation.reports import REPORTED
 from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
-from jobs.curation.config import NEAR_FILE
+from jobs.curation.curation_rules import NEAR_FILE
 from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run

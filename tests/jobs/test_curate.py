@@ -12,9 +12,9 @@ import pytest
 from actors.ids import content_id
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
-from jobs.curation import pieces
-from jobs.curation.rules import ALONE
-from jobs.curation.statistics import CurationStep, steps_of
+from jobs.curation import curated_units
+from jobs.curation.curation_rules import ALONE
+from jobs.curation.curation_steps import CurationStep, steps_of
 from jobs.errors import InputError
 from jobs.inventory.found import find_tables
 from jobs.page.build import funnel
@@ -376,7 +376,7 @@ def test_a_run_that_is_interrupted_leaves_no_old_counts(tmp_path: Path, monkeypa
     shutil.rmtree(tmp_path / "i")
     write_table(str(tmp_path / "i"), "images", [row | {"status": "missing"} if n in (0, 3) else row
                                                 for n, row in enumerate(images)])  # fmt: skip
-    selected, calls = pieces.ParentRows.selected, []
+    selected, calls = curated_units.ParentRows.selected, []
 
     def stopping(*keys: Any) -> Any:
         calls.append(keys)
@@ -384,7 +384,7 @@ def test_a_run_that_is_interrupted_leaves_no_old_counts(tmp_path: Path, monkeypa
             raise KeyboardInterrupt
         return selected(*keys)
 
-    monkeypatch.setattr(pieces.ParentRows, "selected", stopping)
+    monkeypatch.setattr(curated_units.ParentRows, "selected", stopping)
     with pytest.raises(KeyboardInterrupt):
         curate(tmp_path, f"images={tmp_path}/i")
     (stopped,) = find_tables(str(tmp_path / "r"))

@@ -18,8 +18,8 @@ from actors.ids import content_id
 from jobs.runtime.board import Reporter
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning.estimates import GETS_PER_INPUT
-from jobs.sources.config import SourceConfig
-from jobs.sources.shards import parquet_units, tar_units
+from jobs.sources.file_sources import parquet_units, tar_units
+from jobs.sources.source_config import SourceConfig
 from jobs.store.files import locations
 from jobs.store.limits import limited
 from jobs.store.reading import open_table

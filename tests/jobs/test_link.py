@@ -11,8 +11,8 @@ from actors.ids import content_id
 from actors.linking import by_frequency
 from jobs.errors import RunError
 from jobs.link import LinkConfig, _check_links
-from jobs.retrieval import link_unit
-from jobs.retrieval.link_tables import LinkedKbConfig
+from jobs.retrieval import linking
+from jobs.retrieval.linking import LinkedKbConfig
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import DIM, embedding_rows, rows_of, write_units
@@ -161,7 +161,7 @@ def test_lemma_vision_equals_a_plain_loop(world: dict[str, Any]) -> None:
         world, "lv", f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={world['lemmas']}"
     )
     counts = open_table(f"{world['folder']}/lv").counts()
-    assert counts.tallies[link_unit.SHORT] == {"": 2}  # three nodes have pictures, and k is greater
+    assert counts.tallies[linking.SHORT] == {"": 2}  # three nodes have pictures, and k is greater
     lemmas = rows_of(f"{world['folder']}/kb/lemmas")
     names = [row["text"] for row in lemmas]
     nodes = [row["source"] for row in lemmas]
@@ -189,7 +189,7 @@ def test_a_query_at_which_the_ranking_raises_costs_no_other(
             raise ZeroDivisionError("cursed")
         return by_frequency(near, k)
 
-    monkeypatch.setattr(link_unit, "by_frequency", cursed)
+    monkeypatch.setattr(linking, "by_frequency", cursed)
     links = link(world, "cursed", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2")
     assert {row["image_id"] for row in links} == {"q1"}
     table = open_table(f"{world['folder']}/cursed")

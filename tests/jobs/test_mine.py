@@ -11,7 +11,7 @@ from actors.titles import Fold
 from jobs import mine
 from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.terms import pack
-from jobs.corpora.wit import index_compiled, reader
+from jobs.corpora.wit import reader, row_index
 from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.runtime.configuration.config import load
@@ -164,7 +164,7 @@ def test_counts_by_term_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_unit_records_how_it_was_scanned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan: Any, message: str
 ) -> None:
-    monkeypatch.setattr(index_compiled, "SCAN", scan)
+    monkeypatch.setattr(row_index, "SCAN", scan)
     monkeypatch.setattr(reader, "scan_file", lambda *_, **__: iter(()))
     assert mined(tmp_path)[1].tallies["scanned_by"] == {message: 1}
 

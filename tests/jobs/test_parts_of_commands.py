@@ -26,8 +26,8 @@ from jobs.annotation.columns import RatingColumns
 from jobs.curation.apply_rules import CurationTables
 from jobs.errors import InputError, RunError
 from jobs.purging import files
-from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN
-from jobs.retrieval.neighbor_rows import Calibration
+from jobs.retrieval.linking import NEAR, SHORT, UNKNOWN
+from jobs.retrieval.queries import Calibration
 from jobs.runtime import lifecycle
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import DrawConfig

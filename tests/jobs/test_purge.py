@@ -20,7 +20,7 @@ from jobs import purge
 from jobs.annotation.reports import REPORTED
 from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
-from jobs.curation.config import NEAR_FILE
+from jobs.curation.curation_rules import NEAR_FILE
 from jobs.page.picture_sheets import TEMPLATES
 from jobs.purging import files, matching, rewriting, tables
 from jobs.purging.needles import Needles

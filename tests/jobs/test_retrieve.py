@@ -337,7 +337,7 @@ def test_texts_are_sent_to_embed(tmp_path: Path, tables: dict[str, Any]) -> None
 
 
 def test_the_probability_is_of_cosines() -> None:
-    from jobs.retrieval.neighbor_rows import Calibration
+    from jobs.retrieval.queries import Calibration
 
     actual = Calibration(math.log(100), -10).probability(np.array([0.1, 0.0, -1.0]))
     assert actual.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(10)), 0], abs=1e-12)

@@ -12,7 +12,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import load
 from jobs.store.reading import open_table
 from jobs.terms_from import graph_choice
-from jobs.terms_from.config import TermSourcesConfig
+from jobs.terms_from.terms_config import TermSourcesConfig
 from jobs.workers.wikidata import EntityUnit
 from tests.cases import check_cases
 from tests.factories import rows_of, write_table

@@ -1,6 +1,6 @@
 /* Extension module _remine_byte_index: the index of a buffer of WIT in one pass.
 
-   jobs/corpora/wit/index_numpy.py has the rules in Python; jobs/corpora/wit/index_compiled.py calls this module.
+   jobs/corpora/wit/row_index.py has the rules in Python, and calls this module.
    64 bytes are compared at a time, with SSE2 (x86-64) or NEON (64-bit ARM). Other processors use NumPy. AVX2 was no
    faster than SSE2: the loop over the special bytes dominates. */
 
@@ -20,7 +20,7 @@
 /* Raise when the arguments or results of `scan` change: jobs may run next to an older installed module. */
 #define INTERFACE 1
 
-enum fault { STRAY_QUOTE = -1, WRONG_WIDTH = -2, LONE_RETURN = -3 }; /* values of index_numpy.py */
+enum fault { STRAY_QUOTE = -1, WRONG_WIDTH = -2, LONE_RETURN = -3 }; /* values of row_index.py */
 enum { QUOTED_LANGUAGE = -1, QUOTED_TITLE = -2, PICK_FIELDS = 4 };
 
 struct index {

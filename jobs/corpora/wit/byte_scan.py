@@ -1,7 +1,7 @@
 """Byte scan of WIT at about the speed of decompression: bytes are indexed, and only matching rows are parsed.
 
-The rows of a buffer, each checked to have the header's width, come from `index_compiled` if the extension module is
-installed, else from `index_numpy`. The titles of the rows in the wanted language are joined, folded and matched in one
+The rows of a buffer, each checked to have the header's width, come from the extension module if it is installed,
+else from NumPy (`row_index`). The titles of the rows in the wanted language are joined, folded and matched in one
 call; `csv.reader` parses the rows that match.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors.titles import SEPARATOR, TitleMatcher
-from jobs.corpora.wit import index_compiled
-from jobs.corpora.wit.index_numpy import CR, LF, LONE_RETURN, QUOTED_TITLE, STRAY_QUOTE, WRONG_WIDTH, Index, NumpyIndex
+from jobs.corpora.wit import row_index
+from jobs.corpora.wit.row_index import CR, LF, LONE_RETURN, QUOTED_TITLE, STRAY_QUOTE, WRONG_WIDTH, Index, NumpyIndex
 from jobs.corpora.wit.streams import FAILURES, Pushback
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ class FastScan:
         self._buffer = bytearray(capacity + 2)
         self._buffer[0] = LF
         self._view = memoryview(self._buffer)[1:]
-        around, scan = np.frombuffer(self._buffer, np.uint8), index_compiled.SCAN
+        around, scan = np.frombuffer(self._buffer, np.uint8), row_index.SCAN
         self._index: Callable[[int, int, int, int, bytes | None], Index | int] = (
-            NumpyIndex(around) if scan is None else index_compiled.CompiledIndex(scan, around)
+            NumpyIndex(around) if scan is None else row_index.CompiledIndex(scan, around)
         )
         self._capacity = capacity
 

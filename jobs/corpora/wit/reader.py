@@ -17,7 +17,7 @@ from omegaconf import MISSING
 from actors.errors import first_line
 from actors.titles import TitleMatcher
 from jobs.corpora.corpus import MatchedRow
-from jobs.corpora.wit import index_compiled
+from jobs.corpora.wit import row_index
 from jobs.corpora.wit.byte_scan import FastScan, UncertainError
 from jobs.corpora.wit.csv_rows import RowReader, open_rows
 from jobs.corpora.wit.streams import FAILURES, PARQUET, ByteSource, fast_stream, foreign_format, opened
@@ -134,7 +134,7 @@ def scan_file(
 
 def scanner() -> str:
     """Return the name of the method by which this process scans files; the run prints it."""
-    return "NumPy" if index_compiled.SCAN is None else "compiled loop"
+    return "NumPy" if row_index.SCAN is None else "compiled loop"
 
 
 class _Scan:

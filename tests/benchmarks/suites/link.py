@@ -114,8 +114,7 @@ def _put(out: Path, name: str, unit: str, rows: pa.Table) -> None:
 def remine(workdir: Path, size: Size) -> Result:
     """The worker of `link`, unit after unit; the copies of the tables are part of the figures."""
     from actors.linking import LinkSettings
-    from jobs.retrieval.link_tables import LinkedKbConfig, open_link_tables
-    from jobs.retrieval.link_unit import LinkUnit
+    from jobs.retrieval.linking import LinkedKbConfig, LinkUnit, open_link_tables
     from jobs.runtime.board import Reporter
     from jobs.store.reading import open_table
     from jobs.store.writer import Target as Place

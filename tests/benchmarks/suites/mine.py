@@ -160,9 +160,9 @@ def remine(workdir: Path, size: Size) -> Result:
 
 def remine_numpy(workdir: Path, size: Size) -> Result:
     """The same without the extension module."""
-    from jobs.corpora.wit import index_compiled
+    from jobs.corpora.wit import row_index
 
-    index_compiled.SCAN = None
+    row_index.SCAN = None
     return remine(workdir, size)
 
 

@@ -54,7 +54,7 @@ def prepare(workdir: Path, size: Size) -> None:
 
 
 def _write_neighbors(folder: Path, shape: Shape) -> None:
-    from jobs.retrieval.neighbor_rows import CORPUS_TALLY
+    from jobs.retrieval.queries import CORPUS_TALLY
     from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan
     from jobs.store.units import Unit
@@ -108,7 +108,7 @@ def _query_units(queries: int) -> Iterator["QueryUnit"]:
 def merged(workdir: Path, shape: Shape, size: Size) -> Result:
     """The project's merge."""
     _check(shape, size)
-    from jobs.retrieval.merge import merge
+    from jobs.retrieval.search_modes import merge
     from jobs.store.reading import open_table
     from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan

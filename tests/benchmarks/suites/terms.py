@@ -212,7 +212,7 @@ def _tree() -> Any:
 
 def _graph() -> dict[str, Any]:
     from jobs.runtime.configuration.config import load
-    from jobs.terms_from.config import TermSourcesConfig
+    from jobs.terms_from.terms_config import TermSourcesConfig
 
     graph: dict[str, Any] = load("terms", TermSourcesConfig, ["out=x"]).graph
     return graph

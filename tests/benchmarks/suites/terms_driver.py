@@ -90,7 +90,7 @@ def _write_responses(folder: Path, count: int) -> None:
 
 def _config(keys: list[str]) -> Any:
     from jobs.runtime.configuration.config import load
-    from jobs.terms_from.config import TermSourcesConfig
+    from jobs.terms_from.terms_config import TermSourcesConfig
 
     return load("terms", TermSourcesConfig, [*keys, "out=x"])
 

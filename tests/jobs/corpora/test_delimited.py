@@ -18,7 +18,7 @@ from jobs.annotation.columns import RatingColumns, Reading
 from jobs.annotation.participants import read_raters
 from jobs.choose import ChooseConfig
 from jobs.choose import execute as choose
-from jobs.corpora import delimited, delimited_batches, ratings_file
+from jobs.corpora import delimited, ratings_file
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries, find_files
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.errors import InputError
@@ -37,7 +37,7 @@ def by_rows(uri: str, encoding: str | None) -> Pairs:
 
 
 def by_batches(uri: str, encoding: str | None) -> Pairs:
-    tables = delimited_batches.text_batches(uri, delimited.read_dialect(uri, encoding=encoding), ["a", "b"])
+    tables = delimited.text_batches(uri, delimited.read_dialect(uri, encoding=encoding), ["a", "b"])
     return [(row["a"] or "", row["b"] or "") for table in tables for row in table.to_pylist()]
 
 
@@ -205,7 +205,7 @@ def test_a_file_of_tabs_keeps_the_commas_of_its_only_column(tmp_path: Path) -> N
 
 def test_python_reads_on_where_arrow_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a row longer than a block, and after it; every row once, whichever of the two has read it."""
-    monkeypatch.setattr(delimited_batches, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 1 << 10)
     rows = [(str(n), "x" * (5000 if n == 300 else 5)) for n in range(400)]
     path = tmp_path / "x.csv"
     path.write_text("a,b\n,\n" + "".join(f"{a},{b}\n" for a, b in rows))
@@ -216,13 +216,13 @@ def test_batches_have_the_columns_in_the_order_asked_for(tmp_path: Path) -> None
     path = tmp_path / "x.csv"
     path.write_text("a,b,c,c\n1,2,3,4\n,,5,6\n")
     dialect = delimited.read_dialect(str(path))
-    (table,) = delimited_batches.text_batches(str(path), dialect, ["b", "a", "b"])
+    (table,) = delimited.text_batches(str(path), dialect, ["b", "a", "b"])
     assert table.to_pydict() == {"b": ["2", None], "a": ["1", None]}
-    (table,) = delimited_batches.text_batches(str(path), dialect)
+    (table,) = delimited.text_batches(str(path), dialect)
     assert table.column_names == ["a", "b", "c", "c"]
     for columns, message in ((["a", "d"], r"x\.csv: no column d; there are a, b, c"), (["c"], "duplicate column c")):
         with pytest.raises(InputError, match=message):
-            list(delimited_batches.text_batches(str(path), dialect, columns))
+            list(delimited.text_batches(str(path), dialect, columns))
 
 
 def test_a_field_may_end_with_a_line_break(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, find_corpus
+from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, VectorSpace, check_same_space, find_corpus, space_of
 from jobs.corpora.vectors import UnitVectors, layout_of
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter
-from tests.factories import write_units
+from jobs.store.reading import open_table
+from tests import factories
+from tests.factories import embedding_rows, write_units
 
 DIM = 64
 TINY = EmbedderConfig(name="tiny", checkpoint="local:siglip-tiny")  # 64 numbers a vector
@@ -313,3 +316,27 @@ class TestRefused:
         cfg = config(tmp_path / "e", "datacomp", array="l14_img", id="uid")
         with pytest.raises(InputError, match=r"00000000\.parquet: column uid is binary"):
             read(find_corpus(cfg), cfg)
+
+
+SPACE = VectorSpace("clip@1", "shortest", 512)
+
+
+def test_the_space_of_a_table_is_in_its_metadata_and_schema(tmp_path: Path) -> None:
+    rows = embedding_rows(["x"], "image", np.ones((1, factories.DIM)))
+    table = write_units(tmp_path / "t", "embeddings", [rows], encoder="clip@1", preprocessing="shortest")
+    assert space_of(open_table(table)) == VectorSpace("clip@1", "shortest", factories.DIM)
+
+
+def test_spaces_must_agree_in_all_parts() -> None:
+    check_same_space(("a", SPACE), ("b", VectorSpace(*SPACE)))
+    for other in (SPACE._replace(encoder="x"), SPACE._replace(preprocessing="x"), SPACE._replace(dim=7)):
+        (part,) = (name for name in SPACE._fields if getattr(other, name) != getattr(SPACE, name))
+        with pytest.raises(InputError, match=f"a and b .*{part} is {getattr(SPACE, part)} and {getattr(other, part)}"):
+            check_same_space(("a", SPACE), ("b", other))
+
+
+def test_vectors_of_several_lengths_are_in_no_space() -> None:
+    schema = pa.schema([("embedding", pa.list_(pa.float32()))])
+    source: Any = SimpleNamespace(uri="t", footers=[SimpleNamespace(schema=schema)], metadata={})
+    with pytest.raises(InputError, match=r"^t: its column embedding is list<.*>; vectors of one length are needed"):
+        space_of(source)

@@ -13,6 +13,7 @@ import pytest
 from actors.ids import content_id
 from jobs.corpora import json_files, knowledge_base
 from jobs.corpora.knowledge_base import (
+    ROW_SPAN,
     BadRow,
     KnowledgeBaseConfig,
     NodeColumns,
@@ -20,9 +21,9 @@ from jobs.corpora.knowledge_base import (
     entries,
     find_files,
     image_id,
+    node_units,
     windows,
 )
-from jobs.corpora.knowledge_base_units import SPAN, cut
 from jobs.errors import InputError
 from jobs.runtime.board import Reporter
 from jobs.store.reading import open_table
@@ -222,20 +223,20 @@ def test_a_parquet_file_is_cut_between_nodes_and_read_in_parts(tmp_path: Path) -
     (file,) = find_files(config)
     whole = list(entries(file.uri, config))
     for unit_rows, ends in ((2, [0, 5, 6, 9, 10]), (4, [0, 5, 9, 10]), (6, [0, 6, 10])):
-        units = list(cut([file], node="id", unit_rows=unit_rows))
-        spans = [(unit.extra[SPAN][0], unit.extra[SPAN][1]) for unit in units]
+        units = list(node_units([file], node="id", unit_rows=unit_rows))
+        spans = [(unit.extra[ROW_SPAN][0], unit.extra[ROW_SPAN][1]) for unit in units]
         assert spans == list(pairwise(ends))
         assert [entry for span in spans for entry in entries(file.uri, config, span=span)] == whole
         assert len({unit.name for unit in units}) == len(units)
         assert sum(unit.bytes for unit in units) == file.size
-    (unit,) = cut([file], node="id", unit_rows=10)
-    assert SPAN not in unit.extra
+    (unit,) = node_units([file], node="id", unit_rows=10)
+    assert ROW_SPAN not in unit.extra
     assert (unit.rows, unit.bytes) == (len(rows), file.size)
     pq.write_table(pa.Table.from_pylist([*rows, rows[1]]), tmp_path / "sorted.parquet")  # a is not in one place
-    assert len(list(cut(find_files(config), node="id", unit_rows=2))) == 1
+    assert len(list(node_units(find_files(config), node="id", unit_rows=2))) == 1
     for ids in (pa.array([["a"], ["b"], ["c"]]), pa.array([None, " ", ""]), pa.array([1, 2, 2])):
         pq.write_table(pa.table({"id": ids, "lang": ["en"] * 3, "names": ["x"] * 3}), tmp_path / "sorted.parquet")
-        units = list(cut(find_files(config), node="id", unit_rows=1))
+        units = list(node_units(find_files(config), node="id", unit_rows=1))
         assert [unit.rows for unit in units] == ([1, 2] if ids.type == pa.int64() else [3])
 
 
@@ -251,7 +252,7 @@ def test_a_node_whose_texts_cannot_be_written_affects_no_other(tmp_path: Path, m
         return kb._lemmas(entry, config)
 
     monkeypatch.setitem(kb._ROWS, "lemmas", cursed)
-    units = list(cut(find_files(config), node="id", unit_rows=10))
+    units = list(node_units(find_files(config), node="id", unit_rows=10))
     plan = TablePlan(str(tmp_path / "out"), "texts", {}, units, {}, {}, derived=False)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     with UnitWriter(run.target, run.todo[0]) as writer:
@@ -293,7 +294,7 @@ def test_rows_are_written_and_reported_in_batches(
         name="k", path=str(tmp_path / "kb.csv"), columns=NodeColumns(node="id", lemmas="names")
     )
     (tmp_path / "kb.csv").write_text("id,names\n" + "".join(f"n{n},name {n}\n" for n in range(5)))
-    units = list(cut(find_files(config), node="id", unit_rows=10))
+    units = list(node_units(find_files(config), node="id", unit_rows=10))
     plan = TablePlan(str(tmp_path / "out"), "texts", {}, units, {}, {}, derived=False)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     reported: list[int] = []
@@ -313,7 +314,7 @@ def test_units_of_a_file_write_what_the_whole_file_does(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows), config.path)
 
     def rows_by_unit(part: str, unit_rows: int) -> list[dict[str, object]]:
-        units = list(cut(find_files(config), node="id", unit_rows=unit_rows))
+        units = list(node_units(find_files(config), node="id", unit_rows=unit_rows))
         out = str(tmp_path / f"{part}{unit_rows}")
         run = open_run(
             TablePlan(out, PARTS[part], {}, units, {}, {}, derived=False), resume=True, overwrite=False, retry=[]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.curation.hash_index import HashIndex, unique_codes
+from jobs.curation.record_arrays import HashIndex, unique_codes
 from jobs.curation.starter import (
     MAX_LABELS,
     PictureRatings,

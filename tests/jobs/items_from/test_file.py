@@ -13,7 +13,7 @@ from jobs.items_from.config import ItemsConfig
 from jobs.items_from.output import ItemsPlan
 from jobs.runtime.configuration.config import load
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
-from jobs.terms_from.config import TermSourcesConfig
+from jobs.terms_from.terms_config import TermSourcesConfig
 
 URL = "https://a.example/{}.jpg"
 

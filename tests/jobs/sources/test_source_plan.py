@@ -10,20 +10,19 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import load
-from jobs.sources import folder, shards, urls, wit_base
-from jobs.sources.config import FetchConfig
-from jobs.sources.source_plan import SourcePlan
+from jobs.sources import file_sources, url_source
+from jobs.sources.source_config import FetchConfig, SourcePlan
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.workers.fetch_shards import Shards
 from tests.factories import record, write_table
 
 PLANS = {
-    "folder": folder.plan,
-    "parquet": shards.plan,
-    "webdataset": shards.plan,
-    "urls": urls.plan,
-    "wit_base": wit_base.plan,
+    "folder": file_sources.folder_plan,
+    "parquet": file_sources.shard_plan,
+    "webdataset": file_sources.shard_plan,
+    "urls": url_source.url_plan,
+    "wit_base": file_sources.wit_base_plan,
 }
 
 

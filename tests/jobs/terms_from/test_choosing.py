@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.terms_from.choosing import Choice, Concepts, choose, period_of
-from jobs.terms_from.config import GraphKeys, PeriodConfig
+from jobs.terms_from.terms_config import GraphKeys, PeriodConfig
 
 YEARS = PeriodConfig(first=1901, last=1950)
 ENTITIES = [  # id, first and last year, articles, concepts

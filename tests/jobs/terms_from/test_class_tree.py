@@ -4,8 +4,7 @@ import pyarrow as pa
 
 from jobs.tables import TABLES
 from jobs.terms_from.class_tree import REDIRECT, SUBCLASS, TITLE, ClassEdges, ClassLookup, ClassTree
-from jobs.terms_from.concept_list import ConceptList
-from jobs.terms_from.graph import Graph
+from jobs.terms_from.descriptions import ConceptList, Graph
 
 EDGES = [(2, 1), (3, 2), (4, 3), (1, 4), (5, 3), (7, 6), (9, 9)]  # 1 to 4 are a cycle
 

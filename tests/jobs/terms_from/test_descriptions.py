@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.terms_from.concept_list import Concept, ConceptList, site_title
-from jobs.terms_from.graph import Graph, Property, item_number
-from jobs.terms_from.topics import TopicList
+from jobs.terms_from.descriptions import Concept, ConceptList, Graph, Property, TopicList, item_number, site_title
 from tests.cases import check_cases
 
 GRAPH: dict[str, Any] = {

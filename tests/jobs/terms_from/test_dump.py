@@ -14,12 +14,10 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store.units import Unit
-from jobs.terms_from import bzip2, dump, gzip_members
-from jobs.terms_from.bzip2 import BLOCK, marks
+from jobs.terms_from import compressed_pieces, dump
+from jobs.terms_from.compressed_pieces import BLOCK, GZIP_START, Damage, Piece, block_marks, find_member
 from jobs.terms_from.dump import DOCUMENT, READER, SPAN, Line, LongLine, TermsSource
 from jobs.terms_from.entity import entity_text
-from jobs.terms_from.gzip_members import START, find_member
-from jobs.terms_from.pieces import Damage, Piece
 from tests.cases import check_cases
 from tests.wikidata import compress
 
@@ -76,7 +74,7 @@ def test_marks_are_found_wherever_a_read_of_bzip2_ends(tmp_path: Path, monkeypat
     path = tmp_path / "a.json.bz2"
     path.write_bytes(b"".join(bz2.compress(line + b"\n") for line in LINES[:3]))
     for size in (1, 6, 7, 11, 64, 10_000):
-        monkeypatch.setattr(bzip2, "READ", size)
+        monkeypatch.setattr(compressed_pieces, "READ", size)
         assert [line.text for line in read(path, 10**9) if isinstance(line, Line)] == LINES[:3], size
 
 
@@ -84,7 +82,7 @@ def test_a_block_that_begins_where_a_unit_ends_is_of_the_next_unit(tmp_path: Pat
     path = tmp_path / "a.json.bz2"
     path.write_bytes(b"".join(bz2.compress(line + b"\n") for line in LINES[:4]))
     (unit,) = cut(path, 10**9)
-    for segment in bzip2.segments(io.BytesIO(path.read_bytes()), 0):
+    for segment in compressed_pieces.bzip2_segments(io.BytesIO(path.read_bytes()), 0):
         spans = ([0, segment.at], [segment.at, path.stat().st_size])
         halves = [replace(unit, extra={**unit.extra, SPAN: span}) for span in spans]
         lines = [line for half in halves for line in dump.lines(half)]
@@ -96,7 +94,7 @@ def test_a_mark_within_a_block_is_part_of_its_text(tmp_path: Path, monkeypatch: 
     path = tmp_path / "a.json.bz2"
     path.write_bytes(bz2.compress(LINES[0] + b"\n" + b"x" * 90_000 + b"\n", 1) + bz2.compress(LINES[1] + b"\n"))
     source = io.BytesIO(path.read_bytes())
-    first, *others = bzip2.segments(source, 0)
+    first, *others = compressed_pieces.bzip2_segments(source, 0)
     assert others
     for bits in (60, 320, 321, 327):  # a block's mark and checksum alone take 80 bits
         place = first.bit + bits
@@ -105,20 +103,20 @@ def test_a_mark_within_a_block_is_part_of_its_text(tmp_path: Path, monkeypatch: 
             replace(first, data=first.data[: -(-place // 8) - first.bit // 8], bits=bits, is_last=False),
             replace(first, data=first.data[cut_at:], bit=place, bits=first.bits - bits),
         ]
-        monkeypatch.setattr(bzip2, "segments", lambda *_, halves=halves: iter([*halves, *others]))
-        lines = list(bzip2.pieces(source, 0, 10**9))
+        monkeypatch.setattr(compressed_pieces, "bzip2_segments", lambda *_, halves=halves: iter([*halves, *others]))
+        lines = list(compressed_pieces.bzip2_pieces(source, 0, 10**9))
         assert [piece.data for piece in lines if isinstance(piece, Piece)] == [
             LINES[0] + b"\n" + b"x" * 90_000 + b"\n", LINES[1] + b"\n"
         ]  # fmt: skip
         assert [piece.at for piece in lines] == [first.at, others[0].at]
-        assert {piece.inside for piece in bzip2.pieces(source, 0, first.at)} == {False}
+        assert {piece.inside for piece in compressed_pieces.bzip2_pieces(source, 0, first.at)} == {False}
 
 
-@pytest.mark.parametrize("read_bytes", [100, gzip_members.BLOCK])
+@pytest.mark.parametrize("read_bytes", [100, compressed_pieces.GZIP_BLOCK])
 def test_padding_empty_streams_and_empty_lines_are_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int
 ) -> None:
-    monkeypatch.setattr(gzip_members, "BLOCK", read_bytes)
+    monkeypatch.setattr(compressed_pieces, "GZIP_BLOCK", read_bytes)
     for name, data in (
         ("a.json.gz", gzip.compress(b"{a\n\n", mtime=0) + b"\0" * 300 + gzip.compress(b"\r\nb", mtime=0)),
         ("b.json.bz2", bz2.compress(b"") + bz2.compress(b"{a\n\n") + bz2.compress(b"") + bz2.compress(b"\r\nb")),
@@ -136,7 +134,7 @@ def test_padding_empty_streams_and_empty_lines_are_passed(
 def test_a_damaged_block_of_bzip2_costs_its_lines_only(tmp_path: Path) -> None:
     path = tmp_path / "a.json.bz2"
     data = bytearray(bz2.compress(TEXT, 1))
-    starts = [bit // 8 for bit in marks(bytes(data), BLOCK)]
+    starts = [bit // 8 for bit in block_marks(bytes(data), BLOCK)]
     data[starts[4] + 2000] ^= 255
     path.write_bytes(data)
     for size in (10**9, 50_000):
@@ -253,19 +251,19 @@ def test_answers_of_the_api_and_entities_over_several_lines_are_documents(tmp_pa
 
 def test_the_marks_of_a_member_within_data_begin_none() -> None:
     """Bytes that are stored as they are may be those with which a member begins."""
-    first = gzip.compress(b"text " + START + bytes(40), compresslevel=0)
+    first = gzip.compress(b"text " + GZIP_START + bytes(40), compresslevel=0)
     source = io.BytesIO(first + gzip.compress(b"more"))
-    assert first.find(START, 1) > 0
+    assert first.find(GZIP_START, 1) > 0
     assert find_member(source, 1, None) == len(first)
     assert find_member(source, 1, len(first)) is None
     assert find_member(source, 0, 1) == 0
 
 
 def test_a_member_is_found_wherever_a_read_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = gzip.compress(b"text " + START + bytes(40), compresslevel=0)
+    first = gzip.compress(b"text " + GZIP_START + bytes(40), compresslevel=0)
     source = io.BytesIO(first + gzip.compress(b"more", mtime=0xE0) + gzip.compress(b"last", mtime=0))
     for size in range(1, 60):
-        monkeypatch.setattr(gzip_members, "READ", size)
+        monkeypatch.setattr(compressed_pieces, "READ", size)
         assert find_member(source, 1, None) == len(first), size
 
 

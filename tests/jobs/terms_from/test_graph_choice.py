@@ -16,9 +16,9 @@ from jobs.store.files.locations import Object
 from jobs.store.units import Unit
 from jobs.terms_from import graph_choice
 from jobs.terms_from.choosing import Choice
-from jobs.terms_from.config import PeriodConfig, TermSourcesConfig
 from jobs.terms_from.dump import SPAN
 from jobs.terms_from.graph_passes import GraphInput
+from jobs.terms_from.terms_config import PeriodConfig, TermSourcesConfig
 
 
 def config(*keys: str) -> TermSourcesConfig:

@@ -12,9 +12,9 @@ from jobs.errors import InputError, RunError
 from jobs.runtime.configuration.config import load
 from jobs.terms_from import dump, graph_passes
 from jobs.terms_from.class_tree import SUBCLASS, TITLE
-from jobs.terms_from.config import TermSourcesConfig
 from jobs.terms_from.dump import SPAN
 from jobs.terms_from.graph_passes import GraphInput, write_entities
+from jobs.terms_from.terms_config import TermSourcesConfig
 from jobs.workers.wikidata import ClassUnit, EntityUnit
 from tests.factories import write_table
 from tests.wikidata import item

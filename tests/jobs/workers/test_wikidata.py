@@ -13,7 +13,7 @@ import yaml
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.counts import Counts
 from jobs.store.writer import UnitTask
-from jobs.terms_from import dump, entity, pieces
+from jobs.terms_from import compressed_pieces, dump, entity
 from jobs.terms_from.class_tree import REDIRECT, SUBCLASS, TITLE
 from jobs.terms_from.dump import SPAN, TermsSource
 from jobs.workers import wikidata
@@ -120,7 +120,7 @@ def test_lines_that_are_not_an_entity_are_rejected_with_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dump, "LONGEST_LINE", 50)
-    monkeypatch.setattr(pieces, "READ", 32)
+    monkeypatch.setattr(compressed_pieces, "READ", 32)
     path = tmp_path / "a.json"
     path.write_bytes(b'{"n": 1}\n"text"\n{"cut\n' + b'{"n": "' + b"x" * 100 + b'"}\n{"n": 2}\n')
     read = LinesRead(path, step=10)

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors.titles import TitleMatcher
-from jobs.corpora.wit import index_compiled, streams
+from jobs.corpora.wit import row_index, streams
 from jobs.corpora.wit.byte_scan import FastScan, UncertainError
 from jobs.corpora.wit.streams import gzip_stream
 from jobs.store.counts import Counts
@@ -31,8 +31,8 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every test runs with the extension module, if it is installed, and with NumPy."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "numpy":
-            patch.setattr(index_compiled, "SCAN", None)
-        elif index_compiled.SCAN is None:
+            patch.setattr(row_index, "SCAN", None)
+        elif row_index.SCAN is None:
             pytest.skip("_remine_byte_index is not installed: pip install -e . with a C compiler")
         yield
 

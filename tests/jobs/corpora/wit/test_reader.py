@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from actors.titles import TitleMatcher
 from jobs.corpora.terms import TermsConfig, read_terms
-from jobs.corpora.wit import index_compiled
+from jobs.corpora.wit import row_index
 from jobs.corpora.wit.reader import check_header, find_files, scan_file, scanner, split_of
 from jobs.errors import InputError
 from jobs.store.counts import Counts
@@ -229,9 +229,9 @@ def test_the_byte_scan_with_its_detours_gives_what_csv_alone_gives(
     path.write_bytes(HEADER.encode() + b"".join(lines))
     alone = Scanned(path, language, csv_alone=True)
     set_chunk(monkeypatch, chunk)
-    for scan_or_numpy in (index_compiled.SCAN, None):
+    for scan_or_numpy in (row_index.SCAN, None):
         with monkeypatch.context() as patch:
-            patch.setattr(index_compiled, "SCAN", scan_or_numpy)
+            patch.setattr(row_index, "SCAN", scan_or_numpy)
             actual = Scanned(path, language)
         actual.counts.tallies.clear()
         assert (actual.hits, actual.rejects, actual.counts) == (alone.hits, alone.rejects, alone.counts)
@@ -312,9 +312,9 @@ def test_a_scan_names_its_method_and_reports_rows_that_the_csv_module_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for installed, name in ((None, "NumPy"), (lambda *_: 0, "compiled loop")):
-        monkeypatch.setattr(index_compiled, "SCAN", installed)
+        monkeypatch.setattr(row_index, "SCAN", installed)
         assert scanner() == name
-    monkeypatch.setattr(index_compiled, "SCAN", None)
+    monkeypatch.setattr(row_index, "SCAN", None)
     path = tmp_path / "f.tsv.gz"
     path.write_bytes(gzip.compress((HEADER + row("one") + row('a "quote" in a field') * 3).encode())[:-4])
     reported: list[tuple[int, int]] = []

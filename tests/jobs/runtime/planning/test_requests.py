@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries
-from jobs.corpora.knowledge_base_units import SPAN, cut
+from jobs.corpora.knowledge_base import ROW_SPAN, KnowledgeBaseConfig, NodeColumns, entries, node_units
 from jobs.runtime.planning.estimates import GETS_PER_FOOTER, GETS_PER_INPUT, PUTS_PER_UNIT
 from jobs.store.files import locations, read_ahead
 from jobs.store.files.objects import Object
@@ -95,8 +94,8 @@ def test_a_unit_of_a_knowledge_base_is_read_with_few_requests(out: str) -> None:
     pq.write_table(pa.Table.from_pylist(rows), sink, row_group_size=100)
     file = put(f"{out}-kb/kb.parquet", sink.getvalue().to_pybytes())
     config = KnowledgeBaseConfig(name="k", path=file.uri, columns=NodeColumns(lemmas="lemmas"))
-    units: list[Unit] = list(cut([file], node="node", unit_rows=100))
+    units: list[Unit] = list(node_units([file], node="node", unit_rows=100))
     with counted_s3() as front:
         for unit in units:
-            assert len(list(entries(file.uri, config, span=tuple(unit.extra[SPAN])))) == unit.rows
+            assert len(list(entries(file.uri, config, span=tuple(unit.extra[ROW_SPAN])))) == unit.rows
         assert len(units) < gets(front.requests) <= len(units) * GETS_PER_INPUT

@@ -13,8 +13,7 @@ from actors import full_reads
 from actors.folder_fetcher import _read
 from actors.full_reads import ATTEMPTS, ShortReadError, read_full
 from jobs import copy
-from jobs.corpora.delimited import read_dialect, refuse, rows
-from jobs.corpora.delimited_batches import text_batches
+from jobs.corpora.delimited import read_dialect, refuse, rows, text_batches
 from jobs.runtime.command_line import cli
 from jobs.store.files import locations, read_ahead, whole
 from tests.factories import record, write_records

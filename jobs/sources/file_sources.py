@@ -1,0 +1,316 @@
+"""Sources of pictures in files: folder, wit_base, webdataset and parquet.
+
+`source=folder` reads pictures in a folder or under an `s3://` prefix, either all of them or those of the records;
+`source=wit_base` the records' pictures from that data set's Parquet files, found by image_url; `source=webdataset` and
+`source=parquet` all pictures of tar shards, or of a column of Parquet files.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from actors.folder_fetcher import FolderFetcher
+from actors.ids import content_id
+from actors.parquet_pictures import ParquetPictures
+from actors.quantities import quantity
+from jobs.corpora.picture_folder import list_files, name_in
+from jobs.corpora.records import RecordsInput, open_records, read_records
+from jobs.corpora.wit import wit_base
+from jobs.errors import InputError
+from jobs.runtime.selection.exclusions import ExclusionFilter, read_exclusions
+from jobs.sources.source_config import FetchConfig, SourceConfig, SourcePlan, required_input, required_path
+from jobs.store import run_files
+from jobs.store.files import locations
+from jobs.store.files.locations import Object
+from jobs.store.pieces import begun_cuts
+from jobs.store.reading import TableSource
+from jobs.store.runs.table_run import TableRun
+from jobs.store.units import Unit, unit_of_file
+from jobs.store.writer import UnitTask
+from jobs.workers import fetch_shards
+
+UNIT_FILES = 64  # a unit is one block in memory, and an original may have several MB
+
+
+def folder_plan(cfg: FetchConfig) -> SourcePlan:
+    """Return the units of the folder's files, or of the records, streamed through `FolderFetcher`.
+
+    Raises:
+        InputError: there is no folder, or it contains none of the records' pictures.
+    """
+    path = required_path(cfg)
+    if cfg.input and not locations.is_s3(path) and Path(path).expanduser().is_file():
+        raise InputError(f"source.path={path}: is a file; with input=, name the folder of the records' pictures")
+    folder = locations.absolute(path)
+    files = list_files(folder)
+    note = f"{quantity(len(files), 'file')} in the folder"
+    if cfg.input is None:
+        unit_rows = cfg.unit_rows or UNIT_FILES
+        return SourcePlan(
+            units=_begun_or_new(cfg, folder, files, unit_rows),
+            identity={"path": folder, "unit_rows": unit_rows},
+            note=note,
+            streamed=True,
+            fetch=partial(_fetch_folder, cfg, folder, None),
+        )
+    records = open_records(cfg.input, cfg.unit_rows, begun_cuts(cfg.out, overwrite=cfg.overwrite))
+    check_names(folder, files, records.table)
+    if cfg.plan:
+        note += (
+            f", which has {count_names(folder, files, records.table):,} of the {records.table.rows:,} records' pictures"
+        )
+    return SourcePlan(
+        units=records.units,
+        identity={"path": folder, "unit_rows": records.unit_rows},
+        note=note,
+        streamed=True,
+        fetch=partial(_fetch_folder, cfg, folder, records),
+        records=records.table,
+    )
+
+
+def _fetch_folder(
+    cfg: FetchConfig, folder: str, records: RecordsInput | None, run: TableRun, excluded: str | None
+) -> None:
+    from jobs.runtime import stages
+
+    rows: Callable[[UnitTask], pa.Table] = partial(requests_of_files, folder=folder)
+    if records is not None:
+        rows = partial(requests_of_records, folder=folder, repeated=records.keep_repeats(run))
+    kwargs = {
+        "open_filesystem": filesystem_opener(folder),
+        "max_bytes": cfg.source.max_bytes,
+        "width": cfg.width,
+        "processes": cfg.resources.fetch.threads,
+    }
+    read = stages.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
+    chain = [stages.Stage("fetch", FolderFetcher, kwargs)]
+    stages.stream(run, name="fetch", read=read, stages=chain, resources=cfg.resources)
+
+
+def count_names(folder: str, files: Sequence[Object], records: TableSource) -> int:
+    """Return the number of records whose picture is in the folder."""
+    names_in_folder = _names_in(folder, files)
+    urls = (url for batch in records.batches(["image_url"]) for url in batch["image_url"].to_pylist())
+    return sum(file_name(url or "") in names_in_folder for url in urls)
+
+
+def _names_in(folder: str, files: Sequence[Object]) -> set[str]:
+    return {o.uri.removeprefix(folder).lstrip("/") for o in files}
+
+
+def check_names(folder: str, files: Sequence[Object], records: TableSource) -> None:
+    """Check that the folder contains at least one of the records' pictures.
+
+    Raises:
+        InputError: it contains none; the message has the first name that was looked for.
+    """
+    names_in_folder = _names_in(folder, files)
+    looked_for = ""
+    for batch in records.batches(["image_url"]):
+        names = [file_name(url or "") for url in batch["image_url"].to_pylist()]
+        if any(name in names_in_folder for name in names):
+            return
+        looked_for = looked_for or next(filter(None, names), "")
+    if looked_for:
+        raise InputError(
+            f"source.path={folder}: none of the records' pictures is among its {quantity(len(files), 'file')}; a "
+            f"picture's name is the last part of its image_url, for example {looked_for!r}"
+        )
+
+
+def _begun_or_new(cfg: FetchConfig, folder: str, files: Sequence[Object], unit_rows: int) -> Sequence[Unit]:
+    """Return the units of the files; those of the table at `out=` if only excluded pictures came or went since.
+
+    A withdrawn picture is deleted from the folder, and `purge` removes it from the units of the table. Without it, all
+    later files would be in other units.
+    """
+    units = list(folder_units(files, unit_rows))
+    begun = [] if cfg.overwrite or not cfg.exclusions else list(run_files.begun_units(cfg.out))
+    if not begun or units == begun:
+        return units
+    excluded = ExclusionFilter(read_exclusions(cfg.exclusions).marks)
+
+    def used(some: Iterable[Object]) -> set[Object]:
+        return {file for file in some if not excluded.hit(content_id(name_in(folder, file.uri)), file.uri)}
+
+    return begun if used(files) == used(file for unit in begun for file in unit.inputs) else units
+
+
+def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:
+    """Yield the files, sorted by path, in units of `unit_rows`."""
+    for first in range(0, len(files), unit_rows):
+        inputs = tuple(files[first : first + unit_rows])
+        name = content_id(*(part for o in inputs for part in (o.uri, str(o.size), o.etag)))
+        yield Unit(name, inputs, rows=len(inputs))
+
+
+def requests_of_files(task: UnitTask, *, folder: str) -> pa.Table:
+    """Return the inputs of `FolderFetcher` for a unit of files; an image_id is a hash of the path in the folder."""
+    uris = [o.uri for o in task.unit.inputs]
+    names = [name_in(folder, uri) for uri in uris]
+    return _requests([content_id(name) for name in names], uris, [locations.filesystem(uri)[1] for uri in uris])
+
+
+def requests_of_records(task: UnitTask, *, folder: str, repeated: str | None) -> pa.Table:
+    """Return the inputs of `FolderFetcher` for a unit of records; a path is null if the folder lacks the file."""
+    rows = read_records(task.unit, ["image_id", "image_url"], repeated)
+    names = [file_name(url or "") for url in rows["image_url"].to_pylist()]
+    fs, base = locations.filesystem(folder)
+    paths = [f"{base}/{name}" for name in names]
+    infos = fs.get_file_info(paths)
+    existing = [
+        path if name != "" and info.is_file else None for path, name, info in zip(paths, names, infos, strict=True)
+    ]
+    return _requests(rows["image_id"].to_pylist(), rows["image_url"].to_pylist(), existing)
+
+
+def file_name(url: str) -> str:
+    """Return the last part of a URL's path, percent-decoded; empty if missing or if it would leave the folder."""
+    name = unquote(urlsplit(url).path.rsplit("/", 1)[-1])
+    return "" if "/" in name or name in (".", "..") else name
+
+
+def filesystem_opener(folder: str) -> "partial[pafs.FileSystem]":
+    """Return a picklable function without arguments that returns the file system of `folder`."""
+    return partial(_filesystem, folder)
+
+
+def _filesystem(folder: str) -> pafs.FileSystem:
+    return locations.filesystem(folder)[0]
+
+
+def _requests(ids: Sequence[str], urls: Sequence[str], paths: Sequence[str | None]) -> pa.Table:
+    return pa.table([pa.array(values, pa.string()) for values in (ids, urls, paths)], schema=FolderFetcher.INPUTS)
+
+
+def wit_base_plan(cfg: FetchConfig) -> SourcePlan:
+    """Return the records' units, streamed through `ParquetPictures`.
+
+    Raises:
+        InputError: a key is missing or does not apply, or the files are not those of wit_base.
+    """
+    path, uri = required_path(cfg), required_input(cfg)
+    if cfg.width is not None:
+        raise InputError(
+            f"width={cfg.width}: source=wit_base has pictures of width 300 and does not resize them; leave width= out"
+        )
+    folder = locations.absolute(path)
+    files = wit_base.find_files(folder)
+    records = open_records(uri, cfg.unit_rows, begun_cuts(cfg.out, overwrite=cfg.overwrite))
+    return SourcePlan(
+        units=records.units,
+        identity={"path": folder, "unit_rows": records.unit_rows},
+        note=f"{quantity(len(files), 'file')} of wit_base; {records.note}",
+        streamed=True,
+        fetch=partial(_fetch_wit_base, cfg, files, records),
+        records=records.table,
+    )
+
+
+def _fetch_wit_base(
+    cfg: FetchConfig,
+    files: Sequence[Object],
+    records: RecordsInput,
+    run: TableRun,
+    excluded: str | None,
+) -> None:
+    from jobs.runtime import stages
+
+    urls = pa.array([], pa.string())
+    if run.todo:
+        chunks = [chunk for rows in records.table.batches(["image_url"]) for chunk in rows["image_url"].chunks]
+        urls = pa.chunked_array(chunks, pa.string()).unique()
+    places = run.keep(wit_base.PLACES_FILE, wit_base.pack_places(wit_base.picture_places(files, urls)))
+    rows = partial(wit_base.of_records, places=places, repeated=records.keep_repeats(run))
+    kwargs = {
+        "open_filesystem": filesystem_opener(locations.absolute(required_path(cfg))),
+        "max_bytes": cfg.source.max_bytes,
+        "column": wit_base.PICTURE,
+        "rendition": wit_base.RENDITION,
+    }
+    read = stages.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
+    chain = [stages.Stage("fetch", ParquetPictures, kwargs)]
+    stages.stream(run, name="fetch", read=read, stages=chain, resources=cfg.resources)
+
+
+def shard_plan(cfg: FetchConfig) -> SourcePlan:
+    """Return one unit per tar shard or row group, fetched by `jobs.workers.fetch_shards`.
+
+    Raises:
+        InputError: a key is missing or does not apply, or there is no file of that kind.
+    """
+    source = cfg.source
+    path = locations.absolute(required_path(cfg))
+    if cfg.input is not None:
+        raise InputError(f"input={cfg.input}: source={source.name} reads all pictures of the files; leave input= out")
+    units = tar_units(path) if source.name == "webdataset" else parquet_units(source, path)
+    return SourcePlan(
+        units=units,
+        identity={"path": path, "bytes_column": source.bytes_column, "key_column": source.key_column},
+        note=quantity(len({unit.inputs[0].uri for unit in units}), "file"),
+        streamed=False,
+        fetch=partial(_fetch_shards, cfg, path),
+    )
+
+
+def _fetch_shards(cfg: FetchConfig, path: str, run: TableRun, excluded: str | None) -> None:
+    from jobs.runtime import stages
+
+    source = cfg.source
+    root = path.split("*", 1)[0].rsplit("/", 1)[0]
+    kwargs = {
+        "shards": fetch_shards.Shards(source.name, root, source.max_bytes, source.bytes_column, source.key_column),
+        "width": cfg.width,
+        "processes": cfg.resources.fetch.threads,
+        "excluded": excluded,
+    }
+    stage = stages.Stage("fetch", fetch_shards.ShardUnit, kwargs)
+    stages.process(run, name="fetch", stage=stage, resources=cfg.resources, total=None, counted="pictures")
+
+
+def tar_units(path: str) -> list[Unit]:
+    """Return one unit per tar shard.
+
+    Raises:
+        InputError: there is no shard at `path`.
+    """
+    files = [o for o in locations.find(path) if ".tar" in PurePosixPath(o.uri).suffixes or o.uri.endswith(".tgz")]
+    if not files:
+        raise InputError(f"source.path={path}: contains no .tar or .tgz file; set it to a shard, a folder or a glob")
+    return [unit_of_file(file) for file in files]
+
+
+def parquet_units(source: SourceConfig, path: str) -> list[Unit]:
+    """Return one unit per row group.
+
+    Raises:
+        InputError: there is no Parquet file, or a file has no column of bytes; the message lists its columns.
+    """
+    files = [o for o in locations.find(path) if o.uri.endswith((".parquet", ".parq"))]
+    if not files:
+        raise InputError(f"source.path={path}: contains no .parquet file; set it to a file, a folder or a glob")
+    return [unit for file in files for unit in _row_groups(source, file)]
+
+
+def _row_groups(source: SourceConfig, file: Object) -> Iterator[Unit]:
+    fs, path = locations.filesystem(file.uri)
+    try:
+        with fs.open_input_file(path) as stream:
+            meta = pq.read_metadata(stream)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError("not a readable Parquet file; replace it with a complete copy", place=file.uri) from error
+    schema = meta.schema.to_arrow_schema()
+    fetch_shards.bytes_column(schema, source.bytes_column, file.uri)
+    if source.key_column is not None and source.key_column not in schema.names:
+        columns = ", ".join(schema.names)
+        raise InputError(
+            f"source.key_column={source.key_column}: not a column of {file.uri}; its columns are {columns}"
+        )
+    for group in range(meta.num_row_groups):
+        yield unit_of_file(file, piece=f"row group {group}", rows=meta.row_group(group).num_rows)
