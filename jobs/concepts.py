@@ -24,7 +24,7 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from actors.status import Status
 from jobs.errors import InputError
-from jobs.items_from import concepts, concepts_sheet
+from jobs.items_from import concepts
 from jobs.judging.targets import read_targets
 from jobs.retrieval.lemma_index import LemmaIndex, words_of
 from jobs.runtime.command_line import cli
@@ -100,7 +100,7 @@ def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource,
         InputError: a person has edited the CSV, or no proposal has an article.
     """
     sheet = locations.join(locations.absolute(cfg.out), SHEET)
-    concepts_sheet.check_not_completed(sheet)
+    concepts.check_not_completed(sheet)
     texts = _texts_by_item(responses)
     names = {
         " ".join(words_of(proposal.concept))
@@ -122,7 +122,7 @@ def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource,
     reasons = [f"{n:,} {reason}" for reason, n in sorted(left_out.items())]
     if not rows:
         raise InputError(f"responses={cfg.responses}: no concept can be used ({', '.join(reasons) or 'no responses'})")
-    locations.replace(sheet, concepts_sheet.as_csv(rows))
+    locations.replace(sheet, concepts.as_csv(rows))
     without = ", ".join(reasons) or "none"
     say(f"concepts: {sheet}\n  {quantity(len(rows), 'concept')} with an article; left out: {without}")
 

@@ -20,9 +20,8 @@ from omegaconf import MISSING
 from actors.diffusion.settings import DrawingSettings, ImageModelSettings
 from actors.quantities import quantity
 from actors.settings import check_positive
-from jobs.items_from import image_prompts, output
-from jobs.items_from.drawn_pictures import DrawnPictures, model_of
-from jobs.items_from.image_prompts import ImagePromptReader, PromptTables
+from jobs.items_from import image_prompts, items_output
+from jobs.items_from.image_prompts import DrawnPictures, ImagePromptReader, PromptTables, model_of
 from jobs.models.image_model import ImageModelConfig, check_image_models
 from jobs.models.plan import plan_lines
 from jobs.runtime import lifecycle
@@ -73,20 +72,20 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     # The items do not depend on the pictures, so a retry of single pictures does not write them again.
     items = (replace(cfg, retry=[]), image_prompts.items_plan(plan, readers), excluded)
     if not cfg.only_plans:
-        output.check(*items)
+        items_output.check(*items)
     pictures, names = sum(unit.rows or 0 for unit in plan.units), ", ".join(model.name for model in models)
     lines = [line for model in models for line in plan_lines(cfg, model)]
     note = f"draws {quantity(pictures, 'picture')} with {names}"
     run = lifecycle.begin("generate_images", cfg, plan, pools=["judge"], note=note, lines=lines)
     if run is None:
-        return output.write(*items, job="generate_images")
+        return items_output.write(*items, job="generate_images")
     kept = exclusions.keep(run, excluded)
     for model, reader in zip(models, readers.values(), strict=True):
         _draw(cfg, run.part(reader.drawn.has), model, reader, kept)
     manifest = lifecycle.end("generate_images", run, excluded)
     if run.is_trial:  # plan=calibrate: the items are written later, with the remaining pictures
         return {"images": manifest}
-    return {"images": manifest, **(output.write(*items, job="generate_images") or {})}
+    return {"images": manifest, **(items_output.write(*items, job="generate_images") or {})}
 
 
 def _plan(

@@ -24,19 +24,19 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from jobs.items_from import file, links, output, responses, topics
-from jobs.items_from.config import ItemsConfig, mode_of
-from jobs.items_from.output import ItemsPlan
+from jobs.items_from import file_items, items_output, link_items, response_items
+from jobs.items_from.items_config import ItemsConfig, mode_of
+from jobs.items_from.items_output import ItemsPlan
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 
 Builder = Callable[[ItemsConfig, Exclusions], AbstractContextManager[ItemsPlan]]
 BUILDERS: dict[str, Builder] = {  # key of the mode -> what it writes
-    "input": file.read_plan,
-    "responses": responses.read_plan,
-    "links": links.read_plan,
-    "topics": topics.read_plan,
+    "input": file_items.file_plan,
+    "responses": response_items.response_plan,
+    "links": link_items.link_plan,
+    "topics": file_items.topic_plan,
 }
 
 
@@ -45,7 +45,7 @@ def execute(cfg: ItemsConfig) -> dict[str, Any] | None:
     mode = mode_of(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     with BUILDERS[mode](cfg, excluded) as plan:
-        return output.write(cfg, plan, excluded)
+        return items_output.write(cfg, plan, excluded)
 
 
 JOB = cli.Job("items", ItemsConfig, execute)

@@ -16,8 +16,8 @@ from typing import Any
 from omegaconf import MISSING
 
 from jobs.errors import InputError
-from jobs.items_from import output, pairs
-from jobs.items_from.config import UNIT_ROWS
+from jobs.items_from import items_output, pair_items
+from jobs.items_from.items_config import UNIT_ROWS
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection import exclusions
@@ -33,7 +33,7 @@ class PairsConfig(Writing):
     input: str = MISSING  # a table of items with one picture each
     texts: str | None = None  # the texts of the items
     by: str = "prompt"  # an attribute or the role of texts; items with the same value are paired
-    orders: str = pairs.BOTH  # both: each pair in both orders; one: in one order, drawn by a hash of its items
+    orders: str = pair_items.BOTH  # both: each pair in both orders; one: in one order, drawn by a hash of its items
     limit: int | None = None  # only the first pairs, for a trial run in separate tables; null: all
     unit_rows: int = UNIT_ROWS  # rarely: pairs per unit, the granularity of resuming in the jobs that follow
 
@@ -44,16 +44,16 @@ def execute(cfg: PairsConfig) -> dict[str, Any] | None:
     Raises:
         InputError: the value of a key is not allowed, or there is nothing to pair; nothing was written.
     """
-    if cfg.orders not in pairs.ORDERS:
-        raise InputError(f"orders={cfg.orders}: must be one of {', '.join(pairs.ORDERS)}")
+    if cfg.orders not in pair_items.ORDERS:
+        raise InputError(f"orders={cfg.orders}: must be one of {', '.join(pair_items.ORDERS)}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     limits.check(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    sources = pairs.open_sources(cfg.input, cfg.texts)
-    items = locations.join(cfg.out, output.ITEMS)
+    sources = pair_items.open_sources(cfg.input, cfg.texts)
+    items = locations.join(cfg.out, items_output.ITEMS)
     begun = [] if cfg.overwrite else list(run_files.begun_units(items))
-    with pairs.read_plan(
+    with pair_items.pair_plan(
         sources,
         by=cfg.by,
         orders=cfg.orders,
@@ -63,7 +63,7 @@ def execute(cfg: PairsConfig) -> dict[str, Any] | None:
         rows_of=rows_of_units(items) if begun else {},
         limit=cfg.limit,
     ) as plan:
-        return output.write(cfg, plan, excluded, job="pairs")
+        return items_output.write(cfg, plan, excluded, job="pairs")
 
 
 JOB = cli.Job("pairs", PairsConfig, execute)

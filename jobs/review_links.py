@@ -25,7 +25,7 @@ from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.errors import InputError
-from jobs.items_from import reviewed_links
+from jobs.items_from import link_contexts
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -69,8 +69,8 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    pairs = reviewed_links.pairs(sources, cfg.ranks, exclusion_filter, limit=cfg.limit)
-    texts = reviewed_links.texts(kb, {node for _, node in pairs}, cfg.language)
+    pairs = link_contexts.pairs(sources, cfg.ranks, exclusion_filter, limit=cfg.limit)
+    texts = link_contexts.texts(kb, {node for _, node in pairs}, cfg.language)
     if missing := next((node for _, node in pairs if node not in texts), None):
         raise InputError(
             f"kb.path={cfg.kb.path}: has no node {missing!r}, unlike the links; name the knowledge base of the links"
@@ -78,7 +78,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     if cfg.kb.images is not None:
         kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images")
         kb["images"] = open_table(cfg.kb.images, "images")
-    shown = reviewed_links.pictures(kb, set(texts), exclusion_filter) if cfg.kb.images is not None else None
+    shown = link_contexts.pictures(kb, set(texts), exclusion_filter) if cfg.kb.images is not None else None
     items = [
         _item(image, node, texts[node]["text_id"], _attributes(cfg, image, node, ranks, shown))
         for (image, node), ranks in sorted(pairs.items())

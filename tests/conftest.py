@@ -47,7 +47,7 @@ SLOW = tuple(
     actors/vlm/test_scoring actors/vlm/test_system_turn actors/vlm/test_token_trees actors/vlm/test_vllm
     actors/vlm/test_vllm_
     jobs/annotation/test_century_annotations jobs/corpora/test_delimited jobs/corpora/test_embeddings
-    jobs/items_from/test_responses jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser
+    jobs/items_from/test_response_items jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser
     jobs/page/test_card_links jobs/page/test_page_figures jobs/page/test_render jobs/papers/test_
     jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/cluster/test_local_ray
     jobs/runtime/cluster/test_spot_machines jobs/runtime/command_line/test_cli

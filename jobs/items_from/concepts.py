@@ -1,5 +1,10 @@
-"""Concepts that a language model proposes for sets of labels, matched to articles of a knowledge base."""
+"""Concepts that a language model proposes for sets of labels, matched to articles of a knowledge base.
 
+A person completes their CSV with pictures.
+"""
+
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +13,11 @@ from typing import Any, NamedTuple
 
 from actors.ids import content_id
 from actors.untrusted import parse_json, text_lines
+from jobs.corpora import delimited
+from jobs.corpora.cell_texts import TEXT_MARK, escape_cell
+from jobs.errors import InputError
 from jobs.retrieval.lemma_index import NamedNode, words_of
+from jobs.store.files import locations
 
 COLUMNS = ("concept", "proxy", "labels", "gold", "gold_node", "title", "proposals", "picture")
 SEPARATOR = "; "  # between the labels in a cell
@@ -124,3 +133,34 @@ def _proposal(value: Any) -> Proposal | None:
     if not isinstance(concept, str) or not concept.strip() or not isinstance(labels, list):
         return None
     return Proposal(concept.strip(), tuple(str(label) for label in labels))
+
+
+def check_not_completed(sheet: str) -> None:
+    """Check that writing the CSV does not lose a person's entries.
+
+    Raises:
+        InputError: it contains pictures, or has another form.
+    """
+    if not locations.exists(sheet):
+        return
+    try:
+        dialect = delimited.read_dialect(sheet)
+        unchanged = dialect.header == COLUMNS and not any(
+            row["picture"].strip() for _, row in delimited.records(sheet, dialect, COLUMNS)
+        )
+    except InputError:  # another program has saved it in an unreadable form
+        unchanged = False
+    if not unchanged:
+        raise InputError("has been edited, and a new sheet would overwrite it; use another out=", place=sheet)
+
+
+def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
+    """Return the rows as CSV in UTF-8 with a byte-order mark, without which Excel garbles accents."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    # A name that begins with the mark is not a formula, and remine items reads cells literally.
+    writer.writerows(
+        {key: cell if cell.startswith(TEXT_MARK) else escape_cell(cell) for key, cell in row.items()} for row in rows
+    )
+    return text.getvalue().encode("utf-8-sig")

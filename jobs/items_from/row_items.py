@@ -8,9 +8,9 @@ from typing import Any
 from actors.ids import content_id
 from jobs.corpora.released_pictures import record_columns
 from jobs.errors import InputError
-from jobs.items_from.config import KINDS, ItemsConfig
 from jobs.items_from.input_rows import PICTURE, Cell, Row, UserFile, entries, text_of
-from jobs.items_from.pictures import NamedPicture, NoPictureError, Pictures
+from jobs.items_from.items_config import KINDS, ItemsConfig
+from jobs.items_from.named_pictures import NamedPicture, NoPictureError, Pictures
 from jobs.store.writer import RAW_KEPT, Reject
 from jobs.tables import WIT_COLUMNS
 

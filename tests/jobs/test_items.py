@@ -360,11 +360,11 @@ def test_a_killed_run_is_completed_and_a_changed_file_refused(folder: Path) -> N
     arguments = [f"input={folder}/urls.txt", "unit_rows=1", f"out={folder}/R"]
     # The driver kills itself when it has written the records and texts of the fifth unit, and not yet its items.
     program = (
-        "import os, signal, sys\nfrom jobs.items_from import output\nfrom jobs.runtime.command_line import cli\n"
-        "fill, calls = output._fill, []\n"
+        "import os, signal, sys\nfrom jobs.items_from import items_output\nfrom jobs.runtime.command_line import cli\n"
+        "fill, calls = items_output._fill, []\n"
         "def dying(*arguments):\n    calls.append(1)\n    fill(*arguments)\n"
         "    len(calls) == 15 and os.kill(os.getpid(), signal.SIGKILL)\n"
-        "output._fill = dying\ncli.main('items', sys.argv[1:])\n"
+        "items_output._fill = dying\ncli.main('items', sys.argv[1:])\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL

@@ -163,12 +163,12 @@ def test_a_table_that_has_begun_keeps_its_units_unless_it_is_overwritten(
     asked: list[tuple[list[str], dict[str, int]]] = []
 
     @contextlib.contextmanager
-    def read_plan(_: Any, *, begun: list[Unit], rows_of: dict[str, int], **more: Any) -> Iterator[None]:
+    def pair_plan(_: Any, *, begun: list[Unit], rows_of: dict[str, int], **more: Any) -> Iterator[None]:
         asked.append(([unit.name for unit in begun], rows_of))
         yield
 
-    monkeypatch.setattr(pairs.pairs, "read_plan", read_plan)
-    monkeypatch.setattr(pairs.output, "write", lambda *_, **__: None)
+    monkeypatch.setattr(pairs.pair_items, "pair_plan", pair_plan)
+    monkeypatch.setattr(pairs.items_output, "write", lambda *_, **__: None)
     for more in ([], ["overwrite=true"], [f"out={tmp_path}/new", "unit_rows=1"]):
         cli.execute("pairs", [*keys, *more])
     assert asked == [(names, dict.fromkeys(names, 4)), ([], {}), ([], {})]

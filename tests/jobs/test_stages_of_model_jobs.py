@@ -265,9 +265,9 @@ def test_pictures_are_drawn_with_their_models_author_and_licence(
     tables: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(generate_images.output, "write", lambda *rows, job: written.append((job, *rows)))
+    monkeypatch.setattr(generate_images.items_output, "write", lambda *rows, job: written.append((job, *rows)))
     checked: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(generate_images.output, "check", lambda *rows: checked.append(rows))
+    monkeypatch.setattr(generate_images.items_output, "check", lambda *rows: checked.append(rows))
     keys = [f"input={tables}/texts", "image_model=local-tiny", "image_model.licence=mine", "steps=2", "seed=5"]
     (stage,) = started.of("generate_images", *keys, f"exclusions={tables}/list.txt", "retry=[error]")
     assert (stage.pool, stage.name, stage.kwargs["author"], stage.kwargs["licence"]) == (

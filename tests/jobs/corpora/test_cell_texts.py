@@ -22,7 +22,7 @@ from jobs.corpora.cell_texts import column_texts, escape_cell, escape_data_cell,
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, NodeEntry, entries
 from jobs.corpora.ratings_file import batches
 from jobs.items_from import concepts
-from jobs.items_from.concepts_sheet import as_csv
+from jobs.items_from.concepts import as_csv
 from jobs.items_from.input_rows import open_file
 from jobs.page import picture_sheets
 from jobs.papers import output

@@ -2,12 +2,19 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
+import pytest
+
+from jobs.errors import InputError
 from jobs.items_from.concepts import (
+    COLUMNS,
     NO_ARTICLE,
     NO_LABEL,
     NOT_JSON,
     Proposal,
+    as_csv,
+    check_not_completed,
     concepts_of,
     proposals,
     proxy_item,
@@ -70,3 +77,24 @@ def test_a_set_of_labels_has_the_words_of_its_name() -> None:
     assert (item["targets"], item["attributes"]) == (["Zebra", "Ant"], [("proxy", "wild animals")])
     others = [proxy_item("wild_animals", ["Ant", "Zebra"])[0], proxy_item("tame", ["Zebra", "Ant"])[0]]
     assert len({item["item_id"], *(other["item_id"] for other in others)}) == 3
+
+
+ROW = {**dict.fromkeys(COLUMNS, "x"), "concept": "=dhol", "title": "'Ud", "labels": "Assam; Bihār", "picture": ""}
+
+
+def test_only_a_sheet_as_it_was_written_is_replaced(tmp_path: Path) -> None:
+    sheet = tmp_path / "concepts.csv"
+    check_not_completed(str(sheet))
+    written = as_csv([ROW, ROW])
+    assert written.startswith(b"\xef\xbb\xbf" + ",".join(COLUMNS).encode())
+    assert "Bihār".encode() in written
+    assert b"'=dhol" in written
+    assert b",'Ud," in written
+    sheet.write_bytes(written)
+    check_not_completed(str(sheet))
+    completed = as_csv([ROW, {**ROW, "picture": "https://x/1.jpg"}])
+    other_columns = written.replace(b"concept,", b"concept,note,", 1)
+    for changed in (completed, other_columns, b"\xff\xfe\x00"):
+        sheet.write_bytes(changed)
+        with pytest.raises(InputError, match=r"concepts\.csv: has been edited, .* use another out="):
+            check_not_completed(str(sheet))

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 
 from jobs.errors import InputError
-from jobs.items_from.config import ItemsConfig
-from jobs.items_from.labels import NO_RATING, QuestionLabels
-from jobs.items_from.output import ItemsPlan
-from jobs.items_from.responses import ResponseTables, ResponseUnitReader, read_plan, response_units
+from jobs.items_from.items_config import ItemsConfig
+from jobs.items_from.items_output import ItemsPlan
+from jobs.items_from.response_items import (
+    NO_RATING,
+    QuestionLabels,
+    ResponseTables,
+    ResponseUnitReader,
+    response_plan,
+    response_units,
+)
 from jobs.runtime.configuration.config import load
 from jobs.runtime.selection.draws import Draw, DrawConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
@@ -195,7 +201,7 @@ def test_a_plan_depends_on_the_tables_whatever_their_order(tmp_path: Path) -> No
         order = -1 if turned else 1
         places = [f"responses={[table.uri for table in tables.responses][::order]}", f"labels={labels[::order]}"]
         cfg = load("items", ItemsConfig, [*places, f"out={tmp_path}/R", *keys])
-        with read_plan(cfg, Exclusions()) as plan:
+        with response_plan(cfg, Exclusions()) as plan:
             return plan, [unit.version for unit in plan.units]
 
     keys = [f"input_items={asked}", f"texts={texts}", "labels_by=people", "role=prompt", "unit_rows=2", "condition=c"]

@@ -7,9 +7,9 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.items_from.config import ItemsConfig
 from jobs.items_from.input_rows import PICTURE, UserFile
-from jobs.items_from.pictures import NamedPicture, Urls
+from jobs.items_from.items_config import ItemsConfig
+from jobs.items_from.named_pictures import NamedPicture, Urls
 from jobs.items_from.row_items import ItemRow, ItemRowReader, record_of, roles_of
 from jobs.runtime.configuration.config import load
 from jobs.store.files.locations import Object

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.items_from.output import ItemsPlan
-from jobs.items_from.pairs import open_sources, read_plan
+from jobs.items_from import pair_items
+from jobs.items_from.items_output import ItemsPlan
+from jobs.items_from.pair_items import NumberedPairs, open_sources, pair_count, pair_item, pair_plan
 from jobs.judging.condition import METADATA
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
+from jobs.store.pieces import FROM, TO
+from jobs.store.units import Unit
 from tests.factories import write_table, write_units
 
 
@@ -49,7 +53,7 @@ def plans(tmp_path: Path) -> Iterator[Any]:
         table = None if texts is None else write_table(tmp_path / f"texts{number}", "texts", texts)
         sources = open_sources(items, table)
         listed = Exclusions(tuple(excluded), tuple(map(marks_of, excluded)))
-        context = read_plan(sources, by=by, orders=orders, unit_rows=unit_rows, excluded=listed, **more)
+        context = pair_plan(sources, by=by, orders=orders, unit_rows=unit_rows, excluded=listed, **more)
         opened.append(context)
         return context.__enter__()
 
@@ -186,7 +190,7 @@ def test_the_identity_names_what_changes_the_rows(plans: Any) -> None:
 def test_pairs_have_the_condition_of_their_items(tmp_path: Path) -> None:
     sources = open_sources(write_table(tmp_path / "t", "items", [item(name, "x") for name in "ab"]), None)
     sources = sources._replace(items=replace(sources.items, metadata={METADATA: "article"}))
-    with read_plan(sources, by="prompt", orders="both", unit_rows=9, excluded=Exclusions()) as plan:
+    with pair_plan(sources, by="prompt", orders="both", unit_rows=9, excluded=Exclusions()) as plan:
         assert plan.condition == "article"
 
 
@@ -198,3 +202,90 @@ def test_without_a_pair_the_message_names_the_reasons(plans: Any) -> None:
         plans([rows])
     with pytest.raises(InputError, match=re.escape("can be paired (no rows)")):
         plans([[]])
+
+
+FIRST = {
+    "item_id": "b", "image_ids": ["i1"], "text_ids": ["t1", "t2", "gone"],
+    "attributes": [("prompt", "a dog"), ("model", "x"), ("seed", "1")],
+}  # fmt: skip
+SECOND = {
+    "item_id": "a", "image_ids": ["i2"], "text_ids": ["t3", "t4"],
+    "attributes": [("prompt", "a dog"), ("model", "y"), ("size", "2")],
+}  # fmt: skip
+TEXTS = {
+    "t1": {"role": "prompt", "language": "en", "text": "a dog"},
+    "t2": {"role": "note", "language": "en", "text": "big"},
+    "t3": {"role": "prompt", "language": "en", "text": "a dog"},
+    "t4": {"role": "note", "language": "de", "text": "big"},
+}
+
+
+def test_a_pair_has_what_both_items_share_once_and_what_differs_by_place() -> None:
+    item, texts = pair_item(FIRST, SECOND, TEXTS, "a dog")
+    assert (item["item_id"], item["kind"], item["image_ids"]) == (content_id("pair", "b", "a"), "pair", ["i1", "i2"])
+    assert [{**text, "text_id": ""} for text in texts] == [
+        {"text_id": "", "role": "prompt", "language": "en", "source": item["item_id"], "text": "a dog"}
+    ]
+    assert item["text_ids"] == [text["text_id"] for text in texts]
+    attributes = dict(item["attributes"])
+    pair, pair_set = attributes.pop("pair"), attributes.pop("pair_set")
+    assert attributes == {
+        "prompt": "a dog", "first_model": "x", "second_model": "y", "first_seed": "1", "second_size": "2",
+        "first": "b", "second": "a",
+    }  # fmt: skip
+    turned, other_texts = pair_item(SECOND, FIRST, TEXTS, "a dog")
+    assert (dict(turned["attributes"])["pair"], dict(turned["attributes"])["pair_set"]) == (pair, pair_set)
+    assert turned["item_id"] != item["item_id"]
+    assert {text["text_id"] for text in texts}.isdisjoint(text["text_id"] for text in other_texts)
+    assert dict(pair_item(FIRST, SECOND, TEXTS, "a cat")[0]["attributes"])["pair_set"] != pair_set
+
+
+GROUPS = [list("abcde"), ["x"], [], list("fg"), list("hijk")]
+
+
+@pytest.mark.parametrize("orders", ["both", "one"])
+def test_any_range_of_pairs_is_that_of_the_whole_list(orders: str) -> None:
+    pairs = NumberedPairs(GROUPS, orders=orders)
+    whole = [pair for ids in GROUPS for pair in combinations(ids, 2)]
+    assert pairs.count == pairs.without_limit == len(whole) == sum(pair_count(len(ids)) for ids in GROUPS)
+    for first in range(len(whole) + 1):
+        for last in range(first, len(whole) + 1):
+            ordered = list(pairs.ordered(first, last))
+            assert len(ordered) == (last - first) * pairs.rows_per_pair
+            assert [frozenset(pair) for pair in ordered[:: pairs.rows_per_pair]] == [
+                frozenset(pair) for pair in whole[first:last]
+            ]
+            if orders == "both":
+                assert ordered[1::2] == [(second, first) for first, second in ordered[::2]]
+
+
+def test_a_limit_counts_pairs() -> None:
+    assert (
+        NumberedPairs(GROUPS, orders="both", limit=3).count,
+        NumberedPairs(GROUPS, orders="one", limit=99).count,
+    ) == (3, 17)
+    assert NumberedPairs([], orders="one").count == 0
+
+
+def units_of(begun: list[Unit], rows_of: dict[str, int], unit_rows: int = 7) -> list[tuple[str, int | None, int, int]]:
+    """Return name, rows and range of pairs of each unit of 17 pairs in both orders."""
+    units = list(pair_items._units(NumberedPairs(GROUPS, orders="both"), (), unit_rows, begun, rows_of))
+    return [(unit.name, unit.rows, unit.extra[FROM], unit.extra[TO]) for unit in units]
+
+
+def test_units_of_whole_pairs_cover_all_and_a_begun_table_keeps_its_names() -> None:
+    fresh = units_of([], {})
+    assert [entry[1:] for entry in fresh] == [(8, 0, 4), (8, 4, 8), (8, 8, 12), (8, 12, 16), (2, 16, 17)]
+    assert len({name for name, *_ in fresh}) == 5
+    begun = [Unit(f"n{number}", ()) for number in range(7)]
+    assert units_of(begun, {}) == [
+        *((f"n{number}", *entry[1:]) for number, entry in enumerate(fresh)), ("n5", 0, 17, 17), ("n6", 0, 17, 17)
+    ]  # fmt: skip
+    assert units_of(begun[:2], {}) == [("n0", 8, 0, 4), ("n1", 8, 4, 8), *fresh[2:]]
+
+
+def test_a_complete_table_keeps_the_rows_of_its_units() -> None:
+    begun = [Unit("a", (), "first"), Unit("b", (), "second")]
+    assert units_of(begun, {"a": 10, "b": 24}) == [("a", 10, 0, 5), ("b", 24, 5, 17)]
+    for rows_of in ({"a": 34}, {"a": 10, "b": 22}):  # incomplete, and other pairs
+        assert [entry[1] for entry in units_of(begun, rows_of)] == [8, 8, 8, 8, 2]

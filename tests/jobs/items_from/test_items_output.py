@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import InputError
-from jobs.items_from.output import ItemsPlan, UnitRows, _fill, check, rows_of, write
+from jobs.items_from.items_output import ItemsPlan, UnitRows, _fill, check, rows_of, write
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from jobs.store.counts import Counts

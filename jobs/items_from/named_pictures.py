@@ -13,8 +13,8 @@ import numpy as np
 from actors.ids import content_id
 from jobs.corpora import picture_folder
 from jobs.errors import InputError
-from jobs.items_from.config import ItemsConfig
 from jobs.items_from.input_rows import UserFile
+from jobs.items_from.items_config import ItemsConfig
 from jobs.store.files import locations
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table

@@ -1,10 +1,17 @@
-"""Spool of prepared rows in temporary files, one block per unit, with checks of duplicate ids and shared pictures."""
+"""Modes `input=FILE` and `topics=` of `items`: the rows of a user's file, or one item that asks for page titles.
 
+The file is read once, into a spool, before anything is written, so that a fault in the last line leaves no trace. The
+spool has one block of prepared rows per unit, in temporary files, and checks ids and shared pictures. Page titles by
+topic are those of Century, appendix G.
+"""
+
+import json
 from array import array
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,16 +21,76 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors import schemas
+from actors.ids import content_id
 from jobs.errors import InputError
+from jobs.items_from import input_rows, row_items
 from jobs.items_from.input_rows import UserFile
-from jobs.items_from.output import ITEMS, UnitRows
+from jobs.items_from.items_config import ItemsConfig
+from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
+from jobs.items_from.named_pictures import open_pictures
 from jobs.items_from.row_items import ItemRow, record_of
 from jobs.runtime.selection import exclusions
-from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
+from jobs.store import limits
+from jobs.store.files.spool import Spool
 from jobs.store.hashing import hash_texts
 from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import REJECTS, Reject
 from jobs.tables import TABLES
+from jobs.terms_from.descriptions import TopicList
+
+# The keys that the rows depend on. The folder or table of pictures is not included, since ids are hashes of names.
+IDENTITY = ("columns", "separators", "kind", "item_per", "language", "encoding", "delimiter", "unit_rows")
+
+
+@contextmanager
+def file_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
+    """Read and check the file, and yield what to write; its spool exists until the generator is closed.
+
+    Raises:
+        InputError: a column, picture or list does not fit, two rows have the same id, or no row is usable.
+    """
+    assert cfg.input is not None
+    limits.check(cfg.limit)
+    file = input_rows.open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
+    roles = row_items.roles_of(cfg, file)
+    pictures = open_pictures(cfg, file)
+    records = pictures.by_url and bool(roles.pictures)
+    reader = row_items.ItemRowReader(cfg, file, roles, pictures)
+    exclusion_filter = ExclusionFilter(excluded.marks)
+    with (
+        Spool("items") as folder,
+        UnitSpool(folder.path, cfg.unit_rows, exclusion_filter, records=records, gold=bool(roles.gold)) as spool,
+    ):
+        for line, row in islice(file.rows(spool.reject), cfg.limit):
+            prepared = reader.items(line, row)
+            if isinstance(prepared, Reject):
+                spool.reject(prepared)
+            else:
+                spool.add(line, prepared)
+        reader.finish()
+        same = f"columns.id={roles.id}" if roles.id else "pictures and texts; remove one, or set columns.id="
+        spool.finish(file, same=same)
+        settings = asdict(cfg)
+        yield ItemsPlan(
+            units=spool.units(file),
+            identity={
+                "input": file.object.uri,
+                "pictures": type(pictures).__name__.lower(),
+                **{key: settings[key] for key in IDENTITY},
+                **({"limit": cfg.limit} if cfg.limit else {}),
+            },
+            read=lambda unit: spool.rows(unit.extra["number"]),
+            lines=tuple(
+                f"rejected: {file.at(reject.position)}: {reject.message} ({reject.reason})"
+                for reject in spool.first_rejects
+            ),
+            tables=("records", "texts", ITEMS) if records else ("texts", ITEMS),
+            condition=cfg.condition,
+            limit=limits.Taken(cfg.limit, None, None, per_input=False, noun="rows") if cfg.limit else None,
+            own_units=("records",) if records and spool.shares_pictures else (),
+        )
+
 
 REJECTS_SHOWN = 3
 GOLD = "gold"  # tally of the items whose right answers are known, or are not
@@ -203,3 +270,38 @@ def _known_gold(gold: pa.ChunkedArray) -> dict[str, int]:
     none_right = pc.sum(pc.equal(pc.list_value_length(gold), 0)).as_py() or 0
     counts = {"known": len(gold) - gold.null_count - none_right, "none is right": none_right}
     return {name: n for name, n in {**counts, "unknown": gold.null_count}.items() if n}
+
+
+TOPICS_KIND = "description"
+
+
+@contextmanager
+def topic_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
+    """Yield the plan of one item without pictures or texts, whose attributes are the lists that a prompt shows.
+
+    Raises:
+        InputError: the list of topics is invalid, or there is a list of exclusions, which would have no effect.
+    """
+    if excluded:
+        raise InputError(f"exclusions={cfg.exclusions}: topics= makes an item without pictures; omit it")
+    try:
+        topics = TopicList.from_dict(cfg.topics)
+    except ValueError as error:
+        raise InputError(f"items: {error}") from error
+    item_id = content_id(ITEMS, json.dumps(asdict(topics), sort_keys=True, ensure_ascii=False))
+    item = {
+        "item_id": item_id,
+        "kind": TOPICS_KIND,
+        "image_ids": [],
+        "text_ids": [],
+        "targets": [],
+        "gold": None,
+        "attributes": list({"topics": topics.name, **topics.attributes}.items()),
+    }
+    yield ItemsPlan(
+        units=[Unit(item_id, (), rows=1)],
+        identity={"topics": item_id},
+        read=lambda unit: UnitRows({ITEMS: rows_of(ITEMS, [item]), "texts": rows_of("texts", [])}, rows_in=1),
+        condition=cfg.condition,
+        lines=[f"asks for {topics.titles} titles about {sum(map(len, topics.categories.values()))} topics"],
+    )

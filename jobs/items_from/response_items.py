@@ -1,4 +1,7 @@
-"""Mode `responses=` of `items`: responses of several models, prompts and samples become items."""
+"""Mode `responses=` of `items`: responses of several models, prompts and samples become items.
+
+From tables of ratings, the majority label of each picture for each question can become an attribute.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,15 +10,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from actors.ids import content_id
+from actors.items import JUDGED, RESPONSE_STATUS
+from actors.status import Status, is_blank
+from jobs.analysis.rater_attributes import HUMAN, read_raters
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.reduced_question import Reduced
 from jobs.errors import InputError
-from jobs.items_from.config import ItemsConfig
-from jobs.items_from.labels import NO_RATING, Labels, read_labels
-from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
-from jobs.items_from.response_rows import GENERATED, LABELS_BY, TAKEN, AskedItem, picture_item, response_item
+from jobs.items_from.items_config import ItemsConfig
+from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.judging.joined_rows import lookup
 from jobs.judging.rating_tables import open_ratings
+from jobs.metrics.majority import NO_MAJORITY, majority, pooled_counts
+from jobs.metrics.question import matching
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import Draw, usable
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
@@ -23,6 +34,7 @@ from jobs.store import limits
 from jobs.store.files import locations
 from jobs.store.files.compact_list import CompactList
 from jobs.store.files.objects import Object
+from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.limits import first_rows
 from jobs.store.object_rows import read_unit
@@ -31,9 +43,59 @@ from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.units import Unit
 from jobs.store.writer import Reject
 
+GENERATED = "generated"  # role of a response's text
+KIND = "response"
+# Columns that become attributes.
+OF_RESPONSE = ("model", "prompt", "sample", "condition", "finish_reason", "refusal_kind")
+LABELS_BY = "labels_by"  # attribute: the raters whose majority gave the labels
+TAKEN = frozenset({*OF_RESPONSE, "picture", RESPONSE_STATUS, LABELS_BY})
+EVERYONE, PEOPLE, MODELS = "everyone", "people", "models"
+NO_RATING = "(no rating)"
+_NO_RATING, _NO_MAJORITY = -2, -1
 MISSING_ITEM = "missing_item"  # reason of rejects
 _ITEM_COLUMNS = ("kind", "image_ids", "text_ids", "targets", "gold", "attributes")
 _TEXT_COLUMNS = ("role", "language", "date", "source", "revision", "text")
+
+
+@dataclass(frozen=True)
+class QuestionLabels:
+    """The labels for one question.
+
+    Attributes:
+        items: uint64[n], hashes of the rated items' ids, ascending.
+        codes: int16[n], index in `names`; -1 without a majority, -2 without a rating.
+        names: the answers; those that mean "none" are pooled (`jobs.metrics.majority.pooled`).
+    """
+
+    items: Hashes
+    codes: NDArray[np.int16]
+    names: tuple[str, ...]
+
+    def of(self, ids: Sequence[str]) -> list[str]:
+        """Return the label of each item, `(no majority)` or `(no rating)`."""
+        if not len(self.items):
+            return [NO_RATING] * len(ids)
+        hashes = hash_texts(ids)
+        row = np.minimum(np.searchsorted(self.items, hashes), len(self.items) - 1)
+        codes = np.where(self.items[row] == hashes, self.codes[row], _NO_RATING)
+        special = {_NO_MAJORITY: NO_MAJORITY, _NO_RATING: NO_RATING}
+        return [special.get(code) or self.names[code] for code in codes.tolist()]
+
+
+Labels = Mapping[str, QuestionLabels]  # by question
+
+
+@dataclass(frozen=True)
+class AskedItem:
+    """The item that a model was asked about.
+
+    Attributes:
+        item: its row of `items`.
+        texts: its rows of `texts`, except those with the role of a response.
+    """
+
+    item: Mapping[str, Any]
+    texts: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +119,7 @@ class ResponseTables:
 
 
 @contextmanager
-def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
+def response_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     """Yield the plan of items made from responses.
 
     Raises:
@@ -269,3 +331,126 @@ def _drawn(units: Sequence[Unit], reader: ResponseUnitReader, draw: Draw) -> tup
     reader.drawn = {name: drawn.mask(of_unit) for name, of_unit in keys.items()}
     versions = {name: content_id(mask.tobytes().hex()) for name, mask in reader.drawn.items()}
     return CompactList(replace(unit, piece=f"{unit.piece}, draw {versions[unit.name]}") for unit in units), [str(drawn)]
+
+
+def picture_item(image_id: str) -> AskedItem:
+    """Return the item for a response about a picture in a table of images."""
+    return AskedItem({"item_id": image_id, "image_ids": [image_id]})
+
+
+def response_item(
+    response: Mapping[str, Any], asked: AskedItem, *, unit: str, labels: Mapping[str, str], role: str = GENERATED
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return a response's row of `items`, and its rows of `texts`.
+
+    Args:
+        response: a row of `responses`.
+        asked: the item that the model was asked about.
+        unit: name of the unit. It is part of the ids of the item's own texts: responses about one item share them
+            within a unit but never across units, so that joins read one unit.
+        labels: attributes that come from ratings.
+        role: role of the response's text.
+
+    A response that should have a text, but is blank, gets the status `unparsed`. Its attributes take precedence over
+    the item's, and its labels over both. No attribute is named `role`, since context fields would show it instead of
+    the text.
+    """
+    response_id = response["response_id"]
+    texts = [{**text, "text_id": content_id("items", unit, text["text_id"])} for text in asked.texts]
+    status = Status(response["status"])
+    if is_blank(response["text"]):
+        status = Status.UNPARSED if status in JUDGED else status
+    else:
+        text_id = content_id("items", response_id)
+        texts.append({"text_id": text_id, "role": role, "source": response_id, "text": response["text"]})
+    image_ids = list(asked.item.get("image_ids") or ())
+    attributes = dict(asked.item.get("attributes") or ())
+    attributes |= {"picture": " ".join(image_ids)} if image_ids else {}
+    attributes |= {name: str(value) for name in OF_RESPONSE if (value := response[name]) not in (None, "")}
+    attributes |= {RESPONSE_STATUS: status.value, **labels}
+    item = {
+        "item_id": response_id,
+        "kind": KIND,
+        "image_ids": image_ids,
+        "text_ids": [text["text_id"] for text in texts],
+        "response_id": response_id if role == GENERATED else None,  # otherwise the text is not a response to be judged
+        "targets": asked.item.get("targets"),
+        "gold": asked.item.get("gold"),
+        "attributes": [(name, value) for name, value in attributes.items() if name != role],
+    }
+    return item, texts
+
+
+def read_labels(sources: Sequence[TableSource], *, questions: Sequence[str], by: str) -> Labels:
+    """Return the majority label of each rated item, for each question.
+
+    A majority is more than half of an item's ratings, where several by one rater (samples, layouts) count as one
+    (`jobs.metrics.majority`). Ratings against a target do not count. Memory: one question's ratings
+    (`jobs.analysis.rating_codes`), then 10 B per rated item and question.
+
+    Args:
+        sources: tables of ratings.
+        questions: the questions to read; empty: all.
+        by: whose ratings count: everyone, people, models, or a glob of raters. Gold counts only if a glob matches it.
+
+    Raises:
+        InputError: a question does not exist, is asked by several rubrics or under several conditions, has too many
+            answers, or has no ratings by the chosen raters.
+    """
+    asked: dict[str, set[tuple[str, str]]] = {}  # (rubric, condition) by question
+    with Reduction() as reduction:
+        for source in sources:
+            for batch in source.batches(list(dict.fromkeys([*reduction.columns, "condition"]))):
+                rows = batch.filter(pc.equal(batch["target"], ""))
+                if questions:
+                    rows = rows.filter(pc.is_in(rows["question"], pa.array(list(questions), pa.string())))
+                for question, *variant in _groups(rows):
+                    asked.setdefault(question, set()).add((variant[0], variant[1]))
+                reduction.add(rows)
+        _check_asked(asked, questions)
+        kinds = read_raters((), reduction.methods, gold=(), groups=()).kinds
+        return {key[1]: _labels(reduction.question(key), kinds, by) for key in reduction.keys}
+
+
+def _labels(reduced: Reduced, kinds: Mapping[str, str], by: str) -> QuestionLabels:
+    question = reduced.key[1]
+    raters = {
+        EVERYONE: [name for name in reduced.answers.raters if kinds[name] != "gold"],
+        PEOPLE: [name for name in reduced.answers.raters if kinds[name] == HUMAN],
+        MODELS: [name for name in reduced.answers.raters if kinds[name] == "model"],
+    }.get(by) or matching(reduced.answers.raters, by)
+    if not raters:
+        available = ", ".join(reduced.answers.raters)
+        raise InputError(
+            f"labels_by={by}: no such rater of {question}; there are {available}, and {EVERYONE}, {PEOPLE}, {MODELS}"
+        )
+    answers = reduced.answers.of_raters(raters)
+    if not answers.values and answers.n:
+        raise InputError(f"label_questions: {question} has too many different answers; name questions with a few")
+    names, counts = pooled_counts(answers)
+    codes = np.where(counts.sum(1) > 0, majority(counts), _NO_RATING).astype(np.int16)
+    order = np.argsort(reduced.item, kind="stable")
+    return QuestionLabels(reduced.item[order], codes[order], names)
+
+
+def _check_asked(asked: Mapping[str, set[tuple[str, str]]], questions: Sequence[str]) -> None:
+    if missing := next((name for name in questions if name not in asked), None):
+        raise InputError(
+            f"label_questions: no ratings of {missing} without a target in labels=; there are "
+            f"{', '.join(sorted(asked)) or 'none of those that are named'}"
+        )
+    if not asked:
+        raise InputError("labels: no ratings without a target; a label is an answer about the picture alone")
+    for question, variants in sorted(asked.items()):
+        if len(variants) > 1:
+            ways = ", ".join(
+                f"rubric {rubric}, condition {condition or 'none'}" for rubric, condition in sorted(variants)
+            )
+            raise InputError(f"labels: {question} was asked in several ways ({ways}); name tables of one of them")
+
+
+def _groups(rows: pa.Table) -> set[tuple[str, str, str]]:
+    """Return the distinct (question, rubric, condition)."""
+    columns = ["question", "rubric", "condition"]
+    groups = rows.group_by(columns).aggregate([])
+    return set(zip(*(groups[name].to_pylist() for name in columns), strict=True))

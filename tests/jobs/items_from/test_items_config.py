@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.items_from.config import ItemsConfig, mode_of
+from jobs.items_from.items_config import ItemsConfig, mode_of
 from tests.cases import check_cases
 
 MODES: dict[str, Any] = {"input": "f.csv", "responses": ["R"], "links": "L", "topics": {"name": "t"}}

@@ -8,7 +8,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.items_from.pictures import Ids, NoPictureError, Paths, Urls
+from jobs.items_from.named_pictures import Ids, NoPictureError, Paths, Urls
 from tests.factories import TableInMemory, image_row
 
 FILE: Any = SimpleNamespace(at=lambda line: f"f.csv, line {line}")

@@ -5,16 +5,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from actors.ids import content_id
 from actors.items import NO_RESPONSE
 from jobs.errors import InputError
+from jobs.items_from.response_items import (
+    NO_RATING,
+    AskedItem,
+    QuestionLabels,
+    picture_item,
+    read_labels,
+    response_item,
+)
 from jobs.judging.items import open_sources, reading
+from jobs.metrics.answers import MAX_LEVELS
+from jobs.metrics.majority import NO_MAJORITY
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.store.writer import UnitTask
 from tests.cases import check_cases
-from tests.factories import century_rating, picture, rows_of, write_table, write_units
+from tests.factories import TableInMemory, century_rating, picture, rating, rows_of, write_table, write_units
 
 PICTURES = [picture(number) for number in range(6)]
 IDS = [row["image_id"] for row in PICTURES]
@@ -283,3 +295,135 @@ def test_wrong_keys_are_refused_and_nothing_is_written(tables: Path) -> None:
         assert not (tables / "out").exists()
 
     check_cases(check, cases)
+
+
+ROWS = [
+    rating("a", "p1", "kind", "event"),
+    rating("a", "p2", "kind", "event"),
+    rating("a", "m", "kind", "person"),
+    rating("b", "p1", "kind", "event"),
+    rating("b", "m", "kind", "person"),
+    rating("b", "g", "kind", "person", method="gold"),
+    rating("b", "p2", "kind", "person", target="joy"),
+    rating("c", "p1", "kind", None),
+    rating("d", "e", "kind", "person", method="encoder"),
+    rating("d", "p1", "other", "yes"),
+]
+ITEMS = ["d", "c", "b", "a", "nowhere"]
+
+
+def labels(*questions: str, by: str = "everyone") -> dict[str, list[str]]:
+    sources: Any = [TableInMemory("ratings", ROWS[:4]), TableInMemory("ratings", ROWS[4:])]
+    labels_of = read_labels(sources, questions=questions, by=by)
+    return {name: question.of(ITEMS) for name, question in labels_of.items()}
+
+
+def test_more_than_half_of_those_who_count_without_gold_and_targets() -> None:
+    everyone = labels()
+    assert everyone["kind"] == ["person", NO_RATING, NO_MAJORITY, "event", NO_RATING]
+    assert everyone["other"] == ["yes", *[NO_RATING] * 4]
+    assert labels("kind", by="people")["kind"] == [NO_RATING, NO_RATING, "event", "event", NO_RATING]
+    assert labels("kind", by="models")["kind"] == [NO_RATING, NO_RATING, "person", "person", NO_RATING]
+    assert labels("kind", by="g")["kind"] == [NO_RATING, NO_RATING, "person", NO_RATING, NO_RATING]
+    assert list(labels("kind")) == ["kind"]
+
+
+def test_what_has_no_labels_is_refused() -> None:
+    for keys, message in (({"by": "x*"}, "labels_by=x"), ({"by": "models"}, "of other")):
+        with pytest.raises(InputError, match=message):
+            labels(**keys)
+    with pytest.raises(InputError, match=r"no ratings of colour .* there are none of those that are named"):
+        labels("colour")
+    many: Any = [TableInMemory("ratings", [rating("a", f"p{n}", "title", f"{n}") for n in range(MAX_LEVELS + 2)])]
+    with pytest.raises(InputError, match="label_questions: title has too many different answers"):
+        read_labels(many, questions=(), by="everyone")
+    about_targets: Any = [TableInMemory("ratings", [row for row in ROWS if row["target"]])]
+    with pytest.raises(InputError, match="labels: no ratings without a target"):
+        read_labels(about_targets, questions=(), by="everyone")
+    twice: Any = [TableInMemory("ratings", [ROWS[0], ROWS[1] | {"condition": "x"}])]
+    ways = r"kind was asked in several ways \(rubric r, condition none, rubric r, condition x\)"
+    with pytest.raises(InputError, match=ways):
+        read_labels(twice, questions=(), by="everyone")
+
+
+def test_a_question_without_an_answer_gives_no_label() -> None:
+    source: Any = TableInMemory("ratings", [rating("a", "p1", "kind", None)])
+    (of_question,) = read_labels([source], questions=(), by="everyone").values()
+    assert of_question.of(["a", "b"]) == [NO_RATING] * 2
+    empty = QuestionLabels(np.zeros(0, np.uint64), np.zeros(0, np.int16), ())
+    assert empty.of(["a"]) == [NO_RATING]
+
+
+PROMPT_TEXTS = [{"text_id": "t", "role": "prompt", "source": "s", "text": "A boat."}]
+PROMPTED = AskedItem(
+    {
+        "item_id": "i",
+        "image_ids": ["p", "q"],
+        "targets": ["joy"],
+        "gold": [("shown", "1")],
+        "attributes": [("region", "x"), ("model", "of the item"), ("picture", "none"), ("generated", "no")],
+    },
+    PROMPT_TEXTS,
+)
+
+
+def spoken(**columns: Any) -> dict[str, Any]:
+    return {
+        "response_id": "r", "model": "m", "prompt": "explicit", "sample": 0, "condition": "", "finish_reason": None,
+        "refusal_kind": "hedge", "text": "It is a boat.", "status": "ok", **columns,
+    }  # fmt: skip
+
+
+def test_a_response_has_its_own_texts_and_the_items_pictures() -> None:
+    item, texts = response_item(spoken(), PROMPTED, unit="u", labels={})
+    of_item, of_text = content_id("items", "u", "t"), content_id("items", "r")
+    assert texts == [
+        {"text_id": of_item, "role": "prompt", "source": "s", "text": "A boat."},
+        {"text_id": of_text, "role": "generated", "source": "r", "text": "It is a boat."},
+    ]
+    assert (item["text_ids"], item["image_ids"], item["item_id"], item["kind"]) == (
+        [of_item, of_text], ["p", "q"], "r", "response"
+    )  # fmt: skip
+    assert (item["response_id"], item["targets"], item["gold"]) == ("r", ["joy"], [("shown", "1")])
+    assert PROMPT_TEXTS[0]["text_id"] == "t"  # that of another unit has another id
+    assert response_item(spoken(), PROMPTED, unit="v", labels={})[1][0]["text_id"] == content_id("items", "v", "t")
+
+
+def test_labels_win_over_the_response_and_it_over_the_item() -> None:
+    labels = {"labels_by": "people", "prompt": "by people"}
+    attributes = dict(response_item(spoken(), PROMPTED, unit="u", labels=labels)[0]["attributes"])
+    assert attributes == {
+        "region": "x", "model": "m", "prompt": "by people", "picture": "p q", "sample": "0", "refusal_kind": "hedge",
+        "response_status": "ok", "labels_by": "people",
+    }  # fmt: skip
+
+
+def test_the_condition_and_the_end_of_a_response_are_attributes() -> None:
+    item, _ = response_item(spoken(condition="c", finish_reason="stop"), PROMPTED, unit="u", labels={})
+    assert dict(item["attributes"]).items() >= {"condition": "c", "finish_reason": "stop"}.items()
+
+
+def test_an_empty_text_counts_as_none() -> None:
+    for text in ("", None, "\n", " \u200b"):
+        item, texts = response_item(spoken(text=text, status="truncated"), PROMPTED, unit="u", labels={})
+        assert [one["role"] for one in texts] == ["prompt"]
+        assert (len(item["text_ids"]), dict(item["attributes"])["response_status"]) == (1, "unparsed")
+    item, _ = response_item(spoken(text=None, status="refused"), PROMPTED, unit="u", labels={})
+    assert dict(item["attributes"])["response_status"] == "refused"
+
+
+def test_a_text_of_another_role_is_not_judged_as_a_response() -> None:
+    item, texts = response_item(spoken(), PROMPTED, unit="u", labels={"caption": "x"}, role="caption")
+    assert item["response_id"] is None
+    assert texts[-1]["role"] == "caption"
+    assert "caption" not in dict(item["attributes"])  # context fields would show it instead of the text
+    assert dict(item["attributes"])["generated"] == "no"
+
+
+def test_a_picture_alone_has_nothing_else() -> None:
+    item, texts = response_item(spoken(), picture_item("p"), unit="u", labels={})
+    assert (item["image_ids"], len(texts), item["targets"], item["gold"]) == (["p"], 1, None, None)
+    assert dict(item["attributes"])["picture"] == "p"
+    bare, _ = response_item(spoken(), AskedItem({"item_id": "i", "image_ids": None}), unit="u", labels={})
+    assert bare["image_ids"] == []
+    assert "picture" not in dict(bare["attributes"])
