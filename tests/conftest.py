@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import json
 import os
 import signal
 import sys
@@ -31,47 +32,10 @@ settings.load_profile("remine")
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Folders and files of tests/ that `make fast` leaves out, besides all tests with Ray or the S3 server: tests of whole
-# commands, of models, servers, browsers and processes, of pages, random inputs, and those that resample for seconds.
-# A name that ends in `_` stands for all files whose names begin with it.
-SLOW = tuple(
-    """
-    actors/encoders actors/fetching/test_decoders actors/local_models actors/rubrics/test_prompts
-    actors/test_devices actors/test_embedder actors/test_embedder_rows actors/test_folder_fetcher actors/test_generator
-    actors/test_hostile_pipelines actors/test_judge actors/test_model_files actors/test_onednn
-    actors/test_picture_reader actors/test_pinned_weights actors/test_reasoning_judge actors/test_searcher
-    actors/test_two_pictures actors/test_uploads actors/test_url_fetcher actors/test_zero_shot_rater
-    actors/vlm/test_attacks actors/vlm/test_decode_graph actors/vlm/test_engines actors/vlm/test_families
-    actors/vlm/test_fused actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loading_options
-    actors/vlm/test_loglik actors/vlm/test_packed actors/vlm/test_picture_size actors/vlm/test_real_configs
-    actors/vlm/test_scoring actors/vlm/test_system_turn actors/vlm/test_token_trees actors/vlm/test_vllm
-    actors/vlm/test_vllm_
-    jobs/annotation/test_century_annotations jobs/corpora/test_delimited jobs/corpora/test_embeddings
-    jobs/items_from/test_response_items jobs/judging jobs/metrics/test_every_metric jobs/page/test_browser
-    jobs/page/test_card_links jobs/page/test_page_figures jobs/page/test_render jobs/papers/test_
-    jobs/runtime/cluster/test_cluster_of_nodes jobs/runtime/cluster/test_local_ray
-    jobs/runtime/cluster/test_spot_machines jobs/runtime/command_line/test_cli
-    jobs/runtime/command_line/test_help_text jobs/runtime/command_line/test_refusals
-    jobs/runtime/configuration/test_config jobs/runtime/pipeline/test_pipelines jobs/runtime/planning/test_plans
-    jobs/runtime/planning/test_requests jobs/runtime/test_lifecycle jobs/store/files/test_private_networks
-    jobs/store/runs/test_two_runs jobs/store/test_damage jobs/store/test_memory jobs/test_ jobs/testbed jobs/viewer
-    benchmarks gpu models supply_chain test_cluster test_fuzzing test_site test_types
-    """.split()
-)
-# The files that take longest, by measured seconds of CPU. They start before others of their kind: a process of xdist
-# that begins one of them when the others have nothing left would finish alone.
-LONGEST = tuple(
-    f"{name}.py"
-    for name in """
-    jobs/runtime/cluster/test_cluster_of_nodes test_types jobs/test_kills models/test_papers_on_the_little_world
-    jobs/runtime/test_stage_faults jobs/test_fetch_urls jobs/test_century_pipeline test_site
-    actors/vlm/test_fused jobs/page/test_browser jobs/test_caire_pipeline jobs/runtime/configuration/test_config
-    jobs/test_run_pipeline actors/vlm/test_real_configs actors/vlm/test_attacks jobs/test_purge actors/vlm/test_vllm
-    jobs/runtime/test_stages jobs/store/files/test_storage_faults jobs/test_rome jobs/test_caire_planted
-    jobs/test_docent_pipeline jobs/test_rome_documents jobs/store/runs/test_two_runs jobs/test_commands
-    jobs/runtime/command_line/test_refusals jobs/papers/test_caire jobs/test_corridors jobs/test_resume gpu/test_gpu
-    """.split()
-)
+# For each file of tests/ the seconds that its tests took in the last run with `--record-durations`, and those of its
+# tests without Ray, stages, the S3 server and the marker `long`; files that take less than half a second are absent.
+DURATIONS = Path(__file__).with_name("durations.json")
+SLOW_S = 2.0  # `make fast` leaves out files whose tests without Ray and so on take longer
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -86,31 +50,60 @@ def uses_s3(item: pytest.Item) -> bool:
 
 
 @functools.cache
-def is_slow_file(path: Path) -> bool:
-    """Return whether `make fast` leaves out the file or folder `path` as a whole."""
-    if not path.is_relative_to(ROOT / "tests"):
-        return False
-    name = path.relative_to(ROOT / "tests").as_posix().removesuffix(".py")
-    return any(name.startswith(slow if slow.endswith("_") else f"{slow}/") or name == slow for slow in SLOW)
+def durations() -> dict[str, tuple[float, float]]:
+    """Return the recorded seconds of each file of tests/, of all its tests and of its quick kinds."""
+    return {name: (both[0], both[1]) for name, both in json.loads(DURATIONS.read_text("utf-8")).items()}
+
+
+def seconds_of(path: Path) -> tuple[float, float]:
+    """Return the recorded seconds of a file of tests; zeros for one that is new or quick, and for a folder."""
+    tests = ROOT / "tests"
+    return durations().get(path.relative_to(tests).as_posix() if path.is_relative_to(tests) else "", (0.0, 0.0))
+
+
+def is_slow_kind(item: pytest.Item) -> bool:
+    """Return whether `item` runs jobs, or starts its own servers, browsers or commands."""
+    runs_stages = uses_ray(item) or "in_process" in getattr(item, "fixturenames", ())
+    return runs_stages or uses_s3(item) or item.get_closest_marker("long") is not None
 
 
 def is_slow(item: pytest.Item) -> bool:
-    """Return whether `item` runs jobs, builds a model, or starts its own servers, browsers or commands."""
-    runs_stages = uses_ray(item) or "in_process" in getattr(item, "fixturenames", ())
-    is_long = item.get_closest_marker("long") is not None
-    return runs_stages or uses_s3(item) or is_long or is_slow_file(item.path)
+    """Return whether `make fast` leaves `item` out."""
+    return is_slow_kind(item) or seconds_of(item.path)[1] > SLOW_S
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that record anew what tests compare with, or are ordered by."""
+    parser.addoption("--update", action="store_true", help="record the public interface anew")
+    parser.addoption("--record-durations", action="store_true", help="record the seconds of the files that are run")
+
+
+_taken: dict[str, list[float]] = {}  # file of tests/ -> seconds of its tests in this run, of all and of the quick kinds
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add the seconds of a phase of a test to those of its file."""
+    seconds = _taken.setdefault(report.location[0].removeprefix("tests/"), [0.0, 0.0])
+    seconds[0] += report.duration
+    seconds[1] += 0.0 if ("slow_kind", True) in map(tuple, report.user_properties) else report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the recorded seconds: those of this run, and of files that were not part of it."""
+    if session.config.option.record_durations and "PYTEST_XDIST_WORKER" not in os.environ:
+        recorded = {name: list(both) for name, both in durations().items() if (ROOT / "tests" / name).exists()}
+        recorded |= _taken
+        lines = [
+            f"{json.dumps(name)}: [{both[0]:.1f}, {both[1]:.1f}]"
+            for name, both in sorted(recorded.items())
+            if both[0] >= 0.5
+        ]
+        DURATIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`make fast` does not import the files that it leaves out."""
-    return True if "not slow" in (config.option.markexpr or "") and is_slow_file(collection_path) else None
-
-
-@functools.cache
-def place(path: Path) -> int:
-    """Return the position of the file in `LONGEST`; `len(LONGEST)` if it is not there."""
-    name = path.relative_to(ROOT / "tests").as_posix() if path.is_relative_to(ROOT / "tests") else ""
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    return True if "not slow" in (config.option.markexpr or "") and seconds_of(collection_path)[1] > SLOW_S else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -121,13 +114,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     with_ray = {item.path for item in items if uses_ray(item)}
 
-    def order(item: pytest.Item) -> tuple[bool, bool, int, bool]:
-        at = place(item.path)
-        return at > 1, item.path not in with_ray, at, not is_slow(item)
+    longest = sorted({item.path for item in items}, key=seconds_of)[-2:]
+
+    def order(item: pytest.Item) -> tuple[bool, bool, float, str, bool]:
+        others = item.path not in longest
+        return others, item.path not in with_ray, -seconds_of(item.path)[0], str(item.path), not is_slow(item)
 
     items.sort(key=order)
     for item in items:
         item.may_use_ray = item.path in with_ray  # type: ignore[attr-defined]
+        item.user_properties.append(("slow_kind", is_slow_kind(item)))
         if is_slow(item):
             item.add_marker(pytest.mark.slow)
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LONGEST, SLOW
-
 ROOT = Path(__file__).parents[1]
 NO_COMMANDS = {"__init__", "__main__", "errors", "tables"}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -276,16 +274,6 @@ def test_test_modules_import_no_test_modules() -> None:
             if module != module_name(path):  # as the program of a process
                 importing.append(f"{path.relative_to(ROOT)}: {module}")
     assert importing == []
-
-
-def test_the_lists_of_slow_and_long_tests_name_files_that_exist() -> None:
-    tests = ROOT / "tests"
-    files = [path.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")]
-    beginnings = [name for name in SLOW if name.endswith("_")]
-    assert [name for name in beginnings if not any(file.startswith(name) for file in files)] == []
-    others = [tests / name for name in SLOW if name not in beginnings]
-    assert [path for path in others if not (path.is_dir() or path.with_suffix(".py").exists())] == []
-    assert [name for name in LONGEST if name not in files] == []
 
 
 def test_class_names_are_unique() -> None:

@@ -1,13 +1,15 @@
-"""The public interface equals `public_surface`: jobs, keys with defaults, tables, status words.
+"""The public interface equals the recorded one: jobs, keys with types and defaults, tables, status words.
 
-A change here is a change for them: make it on purpose, raise the table's version where its columns change, and
-update the literals there.
+`pytest tests/test_public_surface.py --update` records it anew: do that on purpose, read the difference, and raise a
+table's version where its columns change.
 """
 
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
 from typing import Any, get_type_hints
 
+import pytest
 from omegaconf import MISSING as REQUIRED
 
 from actors.status import STATUSES
@@ -15,8 +17,8 @@ from jobs.runtime.command_line import cli, commands
 from jobs.runtime.configuration.config import Common, Writing
 from jobs.runtime.configuration.resources import Resources
 from jobs.tables import TABLES
-from tests.cases import check_cases
-from tests.public_surface import COLUMNS, COMMON, KEYS, RESOURCES, STATUS_WORDS, WRITING
+
+RECORDED = Path(__file__).with_name("public_surface.txt")
 
 
 def dotted(schema: type, prefix: str = "", defaults: Any = None) -> Iterator[str]:
@@ -51,50 +53,21 @@ def default_of(field: Field[Any]) -> Any:
     return REQUIRED if default is MISSING else default
 
 
-def lines(text: str) -> list[str]:
-    return [line.strip() for line in text.strip().splitlines()]
+def sections() -> Iterator[tuple[str, list[str]]]:
+    """Yield the title and the lines of each part of the public interface."""
+    yield "keys of all jobs that write a table", list(dotted(Writing))
+    yield "keys of all jobs that use Ray", list(dotted(Common))
+    yield "keys of resources", list(dotted(Resources))
+    for name in commands.JOBS:
+        yield f"job {name}", list(dotted(cli.job(name).schema))
+    for name, table in TABLES.items():
+        columns = [f"{column}: {kind}" for column, (kind, _) in table.columns.items()]
+        yield f"table {name}, version {table.version}, key {', '.join(table.key)}", columns
+    yield "status words", list(STATUSES)
 
 
-def changes(now: list[str], frozen: list[str]) -> list[str]:
-    """Return the added (+) and removed (-) entries, for a message."""
-    return [f"+ {x}" for x in now if x not in frozen] + [f"- {x}" for x in frozen if x not in now]
-
-
-def test_the_jobs() -> None:
-    assert changes(list(commands.JOBS), list(KEYS)) == []
-
-
-def test_the_keys_of_all_jobs_that_write_a_table() -> None:
-    assert changes(list(dotted(Writing)), lines(WRITING)) == []
-
-
-def test_the_keys_of_all_jobs_that_work_through_ray() -> None:
-    assert changes(list(dotted(Common)), lines(COMMON)) == []
-
-
-def test_the_keys_of_a_job() -> None:
-    changed = {name: changes(list(dotted(cli.job(name).schema)), lines(KEYS[name])) for name in commands.JOBS}
-    assert changed == {name: [] for name in commands.JOBS}
-
-
-def test_the_keys_of_resources() -> None:
-    assert changes(list(dotted(Resources)), lines(RESOURCES)) == []
-
-
-def test_the_tables() -> None:
-    assert changes(list(TABLES), list(COLUMNS)) == []
-
-
-def test_the_columns_of_a_table() -> None:
-    def check(name: str) -> None:
-        table = TABLES[name]
-        now = [f"key {', '.join(table.key)}; version {table.version}"]
-        now += [f"{column}: {kind}" for column, (kind, _) in table.columns.items()]
-        assert changes(now, lines(COLUMNS[name])) == []
-        assert now == lines(COLUMNS[name]), "the order of the columns"
-
-    check_cases(check, list(TABLES))
-
-
-def test_the_status_words() -> None:
-    assert changes(list(STATUSES), STATUS_WORDS.split()) == []
+def test_the_public_interface_is_the_recorded_one(request: pytest.FixtureRequest) -> None:
+    now = "\n".join("\n".join((f"[{title}]", *lines, "")) for title, lines in sections())
+    if request.config.option.update:
+        RECORDED.write_text(now, encoding="utf-8")
+    assert now.splitlines() == RECORDED.read_text("utf-8").splitlines()

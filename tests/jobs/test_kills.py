@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
+from jobs.runtime.command_line import cli, commands
+from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.testbed.loopback_s3 import LoopbackS3
-from tests import public_surface, reliability
+from tests import reliability
 from tests.fault_proxy import FaultProxy, through
 from tests.in_process import stages_in_process
 from tests.jobs import kill_drill
@@ -82,14 +84,9 @@ def test_a_killed_driver_a_killed_actor_and_a_terminated_driver(ray_session: Non
 
 def test_every_job_that_writes_a_table_is_killed() -> None:
     drilled = {name.split()[0] for name in ("curate", *ON_RAY, *FURTHER, *SMALL_JOBS)}
-    writers = {job for job, keys in public_surface.KEYS.items() if {"out", "writing", "common"} & names_of(keys)}
+    writers = {job for job in commands.JOBS if type_of(cli.job(job).schema, "out") is not UNKNOWN}
     assert drilled - writers == set()
     assert writers - drilled == ELSEWHERE.keys()
-
-
-def names_of(keys: str) -> set[str]:
-    """Return the keys without types and defaults."""
-    return {line.strip().partition(":")[0] for line in keys.splitlines()}
 
 
 @pytest.fixture(scope="module")
