@@ -38,7 +38,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.store.files import locations
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
@@ -146,7 +146,7 @@ def _plan(
         config=config,
         metadata={"rubric": rubric} if rubric else {},
         derived=True,
-        limit=limits.taken(sources.main, noun=sources.main.name),
+        limit=table_plan.taken(sources.main, noun=sources.main.name),
     )
 
 

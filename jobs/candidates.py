@@ -30,10 +30,10 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
 
 
@@ -57,7 +57,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
     """
     if cfg.k is not None and cfg.k < 1:
         raise InputError(f"k={cfg.k}: must be at least 1, or null for all")
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     source = open_table(cfg.neighbors, "neighbors")
@@ -65,7 +65,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
     limit = None
     if cfg.limit is not None:
         queries = pc.count_distinct(neighbors["query_id"]).as_py()
-        limit = limits.Taken(cfg.limit, queries, None, per_input=False, noun="queries")
+        limit = table_plan.Taken(cfg.limit, queries, None, per_input=False, noun="queries")
     ids = pc.unique(neighbors["item_id"])
     described = read_metadata(find_metadata(cfg.corpus), cfg.corpus, ids)
     if len(ids) and not described:

@@ -28,7 +28,7 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
 
 MAX_ROWS = 20_000  # most rows that one person can review

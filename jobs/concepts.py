@@ -32,7 +32,7 @@ from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
 
 SHEET = "concepts.csv"

@@ -29,7 +29,7 @@ from jobs.runtime.configuration.config import Writing
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
@@ -67,7 +67,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         config=asdict(cfg),
         metadata={},
         derived=True,
-        limit=limits.taken(tables.records, noun="records"),
+        limit=table_plan.taken(tables.records, noun="records"),
     )
     if cfg.plan:
         summary.show_plan("curate", plan)
@@ -88,7 +88,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
 
 def check(cfg: CurateConfig) -> None:
     """Raise InputError for a value that is not allowed, or keys that do not fit together; no table is read."""
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     cfg.check()

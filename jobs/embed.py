@@ -23,7 +23,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.selection import exclusions
-from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import CompactList
 from jobs.store.pieces import cut_of, in_pieces
 from jobs.store.reading import TableSource, open_table
 from jobs.store.table_plan import TablePlan

@@ -32,10 +32,9 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.files import locations
-from jobs.store.limits import limited
 from jobs.store.reading import refuse_absent
 from jobs.store.runs.table_run import RunPart
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 
 
 @dataclass

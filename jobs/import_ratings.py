@@ -41,9 +41,8 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
 from jobs.store.files.spool import Spool
-from jobs.store.limits import limited
 from jobs.store.runs.table_run import TableRun, open_run, survey
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 

@@ -24,8 +24,7 @@ from jobs.runtime.planning.prospects import prospect, show_all
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
-from jobs.store.limits import limited
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import unit_of_file
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit
 

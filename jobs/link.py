@@ -37,9 +37,8 @@ from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
-from jobs.store.limits import limited
 from jobs.store.reading import TableSource, open_table
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 
 CONTAMINATED = ("keep", "skip")
 

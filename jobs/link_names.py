@@ -28,11 +28,10 @@ from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
-from jobs.store.limits import limited
 from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import TableSource, open_table
 from jobs.store.runs.table_run import check_place, open_run
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES

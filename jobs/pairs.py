@@ -21,9 +21,9 @@ from jobs.items_from.items_config import UNIT_ROWS
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection import exclusions
-from jobs.store import limits, run_files
+from jobs.store import run_files, table_plan
 from jobs.store.files import locations
-from jobs.store.runs.written_units import rows_of_units
+from jobs.store.runs.run_units import rows_of_units
 
 
 @dataclass
@@ -48,7 +48,7 @@ def execute(cfg: PairsConfig) -> dict[str, Any] | None:
         raise InputError(f"orders={cfg.orders}: must be one of {', '.join(pair_items.ORDERS)}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = pair_items.open_sources(cfg.input, cfg.texts)
     items = locations.join(cfg.out, items_output.ITEMS)

@@ -24,7 +24,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.selection import exclusions
-from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import CompactList
 from jobs.store.pieces import cut_of, in_pieces, read_piece
 from jobs.store.reading import open_table
 from jobs.store.table_plan import TablePlan

@@ -38,7 +38,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.reading import open_table, refuse_absent
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 from jobs.store.table_plan import TablePlan
 from jobs.tables import TABLES
 

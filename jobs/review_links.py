@@ -30,10 +30,10 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.store.files import locations
 from jobs.store.reading import open_table, tables_in
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
 
 PICTURE = "entity_picture_"  # attributes: web addresses of a node's pictures, numbered from 1
@@ -86,7 +86,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     limit = None
     if cfg.limit is not None:
         shown_pictures = len({image for image, _ in pairs})
-        limit = limits.Taken(cfg.limit, shown_pictures, None, per_input=False, noun="pictures")
+        limit = table_plan.Taken(cfg.limit, shown_pictures, None, per_input=False, noun="pictures")
     identity = {
         "links": [source.identity for source in sources],
         "kb": {name: source.identity for name, source in kb.items()},
@@ -117,7 +117,7 @@ def _check_keys(cfg: ReviewLinksConfig) -> None:
             raise InputError(f"{key}={number}: must be at least 1")
     if not cfg.links:
         raise InputError("links= is required: tables that remine link wrote")
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
 
 
 def _attributes(

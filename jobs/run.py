@@ -26,7 +26,7 @@ from jobs.runtime.pipeline import pipeline_commands, pipeline_plan, pipelines
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
 from jobs.runtime.process import console
 from jobs.runtime.process.console import say
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.store.files import locations
 
 
@@ -72,7 +72,7 @@ def execute(cfg: RunConfig) -> list[StepResult]:
         InputError: a step names an unknown job or keys that its job does not have, or two steps have one `out`.
     """
     steps = cfg.pipeline.steps
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
     prepared = [(step.job, _overrides(cfg, step)) for step in _with_limit(cfg)]
     allowed = [name for name in commands.JOBS if name not in ("run", "demo")]
     if unknown := [name for name, _ in prepared if name not in allowed]:

@@ -20,7 +20,7 @@ from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
 
 

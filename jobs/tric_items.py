@@ -26,7 +26,7 @@ from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.reading import open_table
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
 
 

@@ -39,7 +39,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 
 _NAME = re.compile(r"[^\w.@-]+")  # what a folder's name does not contain
 

@@ -24,7 +24,7 @@ from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 
 _FILES = ("in.tsv", "captions.tsv")
 

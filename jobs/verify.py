@@ -27,11 +27,11 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import table_faults
 from jobs.store.files import locations
-from jobs.store.limits import Taken
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import MANIFEST, UNITS, read_json, run_uri
 from jobs.store.runs import lock
 from jobs.store.table_faults import Fault
+from jobs.store.table_plan import Taken
 
 FAULTS_SHOWN = 20
 

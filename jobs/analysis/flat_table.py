@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from jobs.judging.kept_rubric import Rubrics
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.object_rows import SharedLookup
 from jobs.store.reading import TableSource
-from jobs.store.shared_lookup import SharedLookup
 
 RECORD = ("page_title", "page_url", "image_url")
 IMAGE = ("source_url", "author", "licence")

@@ -7,7 +7,7 @@ from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
-from jobs.store.runs.single_unit import write_small
+from jobs.store.runs.small_table import write_small
 
 
 def refuse_foreign(out: str, *names: str) -> None:

@@ -28,7 +28,7 @@ from jobs.metrics.entity_counts import EntityCounts
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, RatedQuestion
 from jobs.runtime.selection.exclusions import ExclusionFilter
-from jobs.store.lookup import RowLookup
+from jobs.store.object_rows import RowLookup
 from jobs.store.reading import TableSource
 
 ALL_PEOPLE = "all people"  # rater name of people's pooled ratings

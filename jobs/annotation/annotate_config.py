@@ -10,7 +10,7 @@ from jobs.errors import InputError
 from jobs.judging.settings import OwnQuestionsConfig
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection.draws import CompleteDrawConfig
-from jobs.store import limits
+from jobs.store import table_plan
 
 TOOLS = LABEL_STUDIO, PRODIGY, SPREADSHEET = ("label_studio", "prodigy", "spreadsheet")
 FILES, PICTURES, TARGETS = ("rater", "group"), ("url", "files"), ("rubric", "group")
@@ -82,7 +82,7 @@ def check(cfg: AnnotateConfig) -> None:
             "annotate: group= is required with per_group= and quotas=: the column of raters that names the group"
         )
     cfg.draw.check()
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
     if bool(cfg.audit) != bool(cfg.auditor):
         raise InputError(
             "annotate: audit= and auditor= go together: the share of tasks, and the person who repeats them"

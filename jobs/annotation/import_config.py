@@ -13,7 +13,7 @@ from jobs.annotation.input_files import FORMATS
 from jobs.annotation.repeats import RULES
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Writing
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.store.files import locations
 
 IMPORTED = ("ratings", "spans", "remarks", "raters")  # tables
@@ -57,7 +57,7 @@ class ImportRatingsConfig(ConditionSettings, Writing):
 
 def check(cfg: ImportRatingsConfig) -> None:
     """Raise InputError for a value that its key does not allow, or for keys that cannot be combined."""
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
     choices = {
         "format": (cfg.format, (None, *FORMATS)),
         "table": (cfg.table, IMPORTED),

@@ -23,9 +23,9 @@ from jobs.corpora.where import parse_where
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.store.files import locations
-from jobs.store.files.compact_list import CompactList, HashSet
 from jobs.store.files.locations import Object
-from jobs.store.files.threads import in_threads
+from jobs.store.files.objects import CompactList, HashSet
+from jobs.store.files.read_ahead import in_threads
 from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.units import WHOLE, Unit
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from actors.ids import ID, content_id
 from jobs.errors import InputError
 from jobs.store.files import locations
-from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import CompactList
 from jobs.store.files.spool import Spool
 from jobs.store.object_rows import read_rows
 from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, ranges

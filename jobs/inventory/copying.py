@@ -14,10 +14,10 @@ from jobs.inventory.found import files_by_table
 from jobs.store import run_files
 from jobs.store.files import faults, locations, whole
 from jobs.store.files.objects import Object
-from jobs.store.files.threads import in_threads
+from jobs.store.files.read_ahead import in_threads
 from jobs.store.footers import data_objects, read_footer
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
-from jobs.store.runs import lease, lock, place
+from jobs.store.runs import lock, place
 from jobs.store.table_faults import content_faults
 
 THREADS = 8
@@ -107,7 +107,7 @@ def copy_files(plan: CopyPlan) -> Copied:
 
 def _is_left_out(uri: str) -> bool:
     """Return whether the file is damaged and set aside, or of a process that writes: a copy would block other runs."""
-    return place.is_temporary(uri) or place.is_set_aside(uri) or uri.endswith(f"/{FOLDER}/{lease.NAME}")
+    return place.is_temporary(uri) or place.is_set_aside(uri) or uri.endswith(f"/{FOLDER}/{lock.LEASE}")
 
 
 def _order(file: Object) -> tuple[int, str]:

@@ -8,8 +8,7 @@ from typing import Any
 from jobs.errors import InputError
 from jobs.store import run_files
 from jobs.store.files import locations
-from jobs.store.files.compact_list import HashSet
-from jobs.store.files.objects import Object
+from jobs.store.files.objects import HashSet, Object
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.identity import TABLE, stored_identity_hash
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri

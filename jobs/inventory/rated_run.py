@@ -7,7 +7,7 @@ from jobs.errors import InputError
 from jobs.inventory.found import FoundTable, find_tables
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
-from jobs.store.trials import trials
+from jobs.store.table_plan import trials
 
 
 class RatedRun(NamedTuple):

@@ -31,7 +31,7 @@ from jobs.items_from.named_pictures import open_pictures
 from jobs.items_from.row_items import ItemRow, record_of
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.store.files.spool import Spool
 from jobs.store.hashing import hash_texts
 from jobs.store.units import Unit, unit_of_file
@@ -51,7 +51,7 @@ def file_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         InputError: a column, picture or list does not fit, two rows have the same id, or no row is usable.
     """
     assert cfg.input is not None
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
     file = input_rows.open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
     roles = row_items.roles_of(cfg, file)
     pictures = open_pictures(cfg, file)
@@ -87,7 +87,7 @@ def file_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
             ),
             tables=("records", "texts", ITEMS) if records else ("texts", ITEMS),
             condition=cfg.condition,
-            limit=limits.Taken(cfg.limit, None, None, per_input=False, noun="rows") if cfg.limit else None,
+            limit=table_plan.Taken(cfg.limit, None, None, per_input=False, noun="rows") if cfg.limit else None,
             own_units=("records",) if records and spool.shares_pictures else (),
         )
 

@@ -23,7 +23,7 @@ from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.judging.items import ItemTables, open_sources
 from jobs.judging.joined_rows import lookup
 from jobs.models.image_model import ImageModelConfig
-from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import CompactList
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table
 from jobs.store.table_plan import TablePlan

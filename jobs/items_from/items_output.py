@@ -18,9 +18,8 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
-from jobs.store.limits import Taken
 from jobs.store.runs.table_run import check_place, open_run
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, Taken
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES

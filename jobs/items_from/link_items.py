@@ -25,8 +25,7 @@ from jobs.items_from.link_contexts import CONTEXTS, NO_CONTEXT, NO_GOLD, NO_LINK
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
 from jobs.store.files import locations
-from jobs.store.files.compact_list import CompactList
-from jobs.store.files.objects import Object
+from jobs.store.files.objects import CompactList, Object
 from jobs.store.files.spool import Spool
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.object_rows import read_unit

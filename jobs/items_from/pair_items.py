@@ -27,12 +27,11 @@ from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.kept_rows import KeptRows, column_keys
 from jobs.judging.condition import METADATA
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
-from jobs.store.files.compact_list import CompactList
-from jobs.store.files.objects import Object
+from jobs.store.files.objects import CompactList, Object
 from jobs.store.files.spool import Spool
-from jobs.store.limits import Taken
 from jobs.store.pieces import FROM, TO
 from jobs.store.reading import TableSource, open_table
+from jobs.store.table_plan import Taken
 from jobs.store.units import OWN_ROWS, Unit
 
 ORDERS = BOTH, ONE = "both", "one"

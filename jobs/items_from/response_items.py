@@ -30,16 +30,15 @@ from jobs.metrics.question import matching
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import Draw, usable
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.store.files import locations
-from jobs.store.files.compact_list import CompactList
-from jobs.store.files.objects import Object
+from jobs.store.files.objects import CompactList, Object
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.keys import refuse_shared_keys
-from jobs.store.limits import first_rows
 from jobs.store.object_rows import read_unit
 from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, begun_cuts, piece_of, ranges
 from jobs.store.reading import TableSource, open_table, open_tables
+from jobs.store.table_plan import first_rows
 from jobs.store.units import Unit
 from jobs.store.writer import Reject
 
@@ -127,7 +126,7 @@ def response_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]
             possible.
     """
     cfg.draw.check()
-    limits.check(cfg.limit)
+    table_plan.check_limit(cfg.limit)
     tables = open_response_tables(cfg)
     labels: Labels = {}
     if tables.labels:
@@ -141,7 +140,7 @@ def response_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]
     if cfg.limit is not None:
         whole = sum(table.rows for table in tables.responses)
         units = first_rows(units, cfg.limit)
-        limit = limits.Taken(cfg.limit, min(cfg.limit, whole), whole, per_input=False, noun="responses")
+        limit = table_plan.Taken(cfg.limit, min(cfg.limit, whole), whole, per_input=False, noun="responses")
     if cfg.draw.is_set:
         reader.draw = Draw(cfg.draw, ITEMS)
         units, lines = _drawn(units, reader, reader.draw)

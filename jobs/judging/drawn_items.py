@@ -11,7 +11,7 @@ from actors.ids import content_id
 from jobs.judging.items import DRAWN, ItemTables
 from jobs.runtime.selection.draws import CompleteDrawConfig, Draw, draw_columns, usable
 from jobs.runtime.selection.exclusions import ExclusionFilter
-from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import CompactList
 from jobs.store.pieces import STANDARD, Cut
 from jobs.store.units import WHOLE, Unit
 

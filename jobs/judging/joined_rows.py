@@ -1,7 +1,7 @@
 """Rows of the tables joined to items, by key, such as an item's pictures by image_id.
 
 A unit's input is an object of the joined table, or the whole table. An object is read directly. Of a whole table, each
-machine copies the columns once (`jobs.store.shared_lookup`), since each unit may need rows from anywhere in it.
+machine copies the columns once (`jobs.store.object_rows`), since each unit may need rows from anywhere in it.
 Pictures are not copied: the copy has their places, and only the pictures needed are read (`jobs.store.pages`).
 """
 
@@ -21,10 +21,8 @@ import pyarrow.compute as pc
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.footers import data_objects
-from jobs.store.lookup import RowLookup
-from jobs.store.object_rows import open_rows, read_unit, reading_rows
+from jobs.store.object_rows import OBJECT, ROW, RowLookup, SharedLookup, open_rows, read_unit, reading_rows
 from jobs.store.pages import ColumnPages, column_pages
-from jobs.store.shared_lookup import OBJECT, ROW, SharedLookup
 
 COPIES = 8  # copies of tables that a process keeps open
 OBJECTS_AT_ONCE = 8  # objects from which pictures are read at the same time

@@ -11,8 +11,8 @@ from actors.rubrics.prompts import Prompt, PromptBuilder
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
+from jobs.store.object_rows import SharedLookup
 from jobs.store.reading import TableSource
-from jobs.store.shared_lookup import SharedLookup
 from jobs.tables import TABLES
 
 

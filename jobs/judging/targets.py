@@ -13,7 +13,8 @@ from actors.rubrics.rubric import Rubric
 from actors.untrusted import text_lines
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
-from jobs.store.files import locations, nearby
+from jobs.store.files import locations
+from jobs.store.files.local_files import path_hint
 from jobs.store.reading import TableSource
 
 LISTS = CONF / "target_lists"
@@ -64,7 +65,7 @@ def _lines(name: str) -> list[str]:
     except InputError as error:
         lists = ", ".join(sorted(path.stem for path in LISTS.glob("*.txt")))
         if name.endswith(".txt") or "/" in name:
-            raise InputError(f"targets={name}: does not exist{nearby.hint(locations.absolute(name))}") from error
+            raise InputError(f"targets={name}: does not exist{path_hint(locations.absolute(name))}") from error
         raise InputError(
             f"targets={name}: no such file, and no such list in conf/target_lists ({lists}); "
             f"a label is written as a list, targets=[{name}]"

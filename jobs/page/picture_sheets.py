@@ -22,7 +22,7 @@ from jobs.html.thumbnails import thumbnail
 from jobs.retrieval.shown_links import Links, Neighbors, ShownLink, ShownNeighbor
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
-from jobs.store.lookup import RowLookup
+from jobs.store.object_rows import RowLookup
 from jobs.store.reading import TableSource
 
 PAGE = "index.html"

@@ -29,7 +29,7 @@ from jobs.store.files import faults, locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
 from jobs.store.run_files import FOLDER, IDENTITY
-from jobs.store.runs import lease, place
+from jobs.store.runs import lock, place
 from jobs.store.writer import REJECTS, rejects_uri
 
 LARGEST = 1 << 30  # bytes; larger files, and compressed ones that hold more, are not read
@@ -141,7 +141,7 @@ def _is_passing(uri: str) -> bool:
 
 
 def _skipped(table: str) -> list[str]:
-    return [locations.join(table, FOLDER, name) for name in (KEPT, lease.NAME)]
+    return [locations.join(table, FOLDER, name) for name in (KEPT, lock.LEASE)]
 
 
 def purge_files(files: Sequence[Object], others: OtherFiles, needles: Needles, *, act: bool) -> ChangedFiles:

@@ -6,9 +6,8 @@ from typing import Any
 
 from jobs.store import run_files
 from jobs.store.counts import PURGED
-from jobs.store.identity import TABLE
+from jobs.store.identity import RUN_KEYS, TABLE, differing_keys
 from jobs.store.run_files import IDENTITY, MANIFEST, run_uri
-from jobs.store.runs.identity_changes import RUN_KEYS, differing_keys
 from jobs.store.table_plan import TablePlan
 
 

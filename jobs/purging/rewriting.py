@@ -30,7 +30,7 @@ from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.pieces import range_without, with_range
 from jobs.store.reading import TableSource, open_table, whole_of
 from jobs.store.run_files import CONFIG, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
-from jobs.store.runs.written_units import written_unit
+from jobs.store.runs.run_units import written_unit
 from jobs.store.units import OWN_ROWS, WHOLE, Unit
 from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
 from jobs.tables import TABLES

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.judging.own_questions import set_id_of
-from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import CompactList
 from jobs.store.reading import TableSource
 from jobs.store.units import Unit
 

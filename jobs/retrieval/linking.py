@@ -29,9 +29,8 @@ from jobs.errors import InputError
 from jobs.runtime.board import Reporter
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
-from jobs.store.object_rows import distinct_values, first_values, read_unit
+from jobs.store.object_rows import SharedLookup, distinct_values, first_values, read_unit
 from jobs.store.reading import TableSource, open_table
-from jobs.store.shared_lookup import SharedLookup
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES

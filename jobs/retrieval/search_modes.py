@@ -17,7 +17,7 @@ from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
-from jobs.store.files.threads import ahead
+from jobs.store.files.read_ahead import ahead
 from jobs.store.footers import Footer
 from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.reading import TableSource, open_table

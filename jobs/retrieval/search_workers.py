@@ -22,7 +22,7 @@ from jobs.retrieval.queries import CORPUS_TALLY, NOT_FINITE, OUT_OF_RANGE, ZERO,
 from jobs.runtime.board import Reporter
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter
-from jobs.store.files.machine_copy import MachineCopy
+from jobs.store.files.spool import MachineCopy
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 

@@ -16,9 +16,8 @@ from jobs.runtime.process import timings
 from jobs.runtime.selection.exclusions import TALLY, Exclusions
 from jobs.store import run_files
 from jobs.store.files import locations
-from jobs.store.limits import limited
 from jobs.store.runs.table_run import TableRun, check_place
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 
 LEAST_TRIED, TRIED_PER_ACTOR = 6, 3  # units of plan=calibrate; with one per actor, all would end at the same time
 

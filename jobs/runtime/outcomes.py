@@ -28,10 +28,10 @@ def _check_counts(counts: Mapping[str, Any]) -> None:
     errors = by_status.get(Status.ERROR, 0)
     if not errors or by_status.keys() - UNASKED - {Status.ERROR}:
         return
-    from jobs.store import failures  # here, because a command that only shows its keys imports no pyarrow.compute
+    from jobs.store.counts import failure_lines
 
     of_errors = {name: entry for name, entry in counts["failures"].items() if name.startswith(f"{Status.ERROR}/")}
-    examples = "; ".join(failures.lines(of_errors, most=KINDS_NAMED))
+    examples = "; ".join(failure_lines(of_errors, most=KINDS_NAMED))
     raise RunError(
         f"every row that was worked on failed ({examples or f'{errors:,} error'}); what is written is kept; correct "
         "the cause and run the same command again with retry=[error]"

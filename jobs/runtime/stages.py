@@ -30,7 +30,7 @@ from jobs.runtime.stage_contract import TASK, Read, Stage
 from jobs.runtime.stage_runners import StageChain, UnitRunner, WarmRunner
 from jobs.runtime.unit_blocks import UnitReader, UnitSink, count_rows
 from jobs.runtime.worker_reports import as_run_errors
-from jobs.store.files.compact_list import CompactList
+from jobs.store.files.objects import CompactList
 from jobs.store.pieces import PIECES_PER_ACTOR
 from jobs.store.runs.table_run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter

@@ -18,9 +18,8 @@ from actors.errors import ModelError
 from jobs.errors import InputError, RunError
 from jobs.runtime.attempts import REMEDY
 from jobs.runtime.cluster import local_ray
-from jobs.store.failures import Failures
+from jobs.store.counts import Failures, ItemErrors
 from jobs.store.files import faults
-from jobs.store.item_errors import ItemErrors
 from jobs.store.writer import UnitTask
 
 LOGGERS = ("actors", "jobs")

@@ -27,7 +27,7 @@ class UnitJson(TypedDict):
 
 
 class FailureJson(TypedDict):
-    """JSON form of `jobs.store.failures.Failure`."""
+    """JSON form of `jobs.store.counts.Failure`."""
 
     rows: int
     where: str

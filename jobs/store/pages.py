@@ -6,12 +6,13 @@ each picture of 64 kB or more as a separate page, smaller ones a few per page, a
 the pages. pyarrow writes that index but does not use it for reading.
 
 Format: https://github.com/apache/parquet-format (data pages version 1, PLAIN, one optional column of BYTE_ARRAY).
+Footer, page headers and index are written in Thrift's compact protocol.
 """
 
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +20,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from jobs.store import thrift
-from jobs.store.files.repeating import repeated
+from jobs.store.files.whole import repeated
 
 PAGE_BYTES = 64 << 10  # a page ends with the value that reaches this size
 TAIL_BYTES = 32 << 10  # read at once: usually includes the footer and the index of pages
@@ -117,7 +117,7 @@ def column_pages(uri: str, stream: Any, column: str) -> ColumnPages | None:
         return None
     footer_begin = end - 8 - int(struct.unpack("<I", last[:4])[0])
     try:
-        footer, _ = thrift.decode(tail.read(footer_begin, end - 8))
+        footer, _ = decode_thrift(tail.read(footer_begin, end - 8))
         return _column_pages(footer, column, tail)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError):  # reading by row groups reports damage
         return None
@@ -136,7 +136,7 @@ def _column_pages(footer: dict[int, Any], column: str, tail: "_Tail") -> ColumnP
         if 4 not in chunk or meta[4] not in _CODECS or 11 in meta or not {_PLAIN, _RLE} >= set(meta[2]):
             return None
         codec = _CODECS[meta[4]]
-        index, _ = thrift.decode(tail.read(chunk[4], chunk[4] + chunk[5]))
+        index, _ = decode_thrift(tail.read(chunk[4], chunk[4] + chunk[5]))
         pages += [_Page(location[1], location[2], rows + location.get(3, 0)) for location in index[1]]
         rows += group[3]
     starts = [page.first_row for page in pages]
@@ -173,7 +173,7 @@ def _values(page: memoryview, count: int, codec: str | None) -> list[bytes | Non
     Raises:
         ValueError: it is damaged.
     """
-    header, begin = thrift.decode(page)
+    header, begin = decode_thrift(page)
     data = page[begin : begin + header[3]]
     about = header[5]
     if (header[1], about[2], about[1]) != (_DATA_PAGE, _PLAIN, count):
@@ -218,3 +218,98 @@ def _levels(data: memoryview, count: int) -> list[bool]:
             levels += [bool(data[at] & 1)] * min(head >> 1, count - len(levels))
             at += 1
     return levels[:count]
+
+
+_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
+_INTEGERS = (4, 5, 6)  # 16, 32 and 64 bits
+_LONG_LIST = 15
+
+
+def decode_thrift(data: bytes | memoryview, start: int = 0) -> tuple[dict[int, Any], int]:
+    """Return the struct at `start`, field number -> value, and the position after it.
+
+    Raises:
+        ValueError: the bytes are not a struct.
+    """
+    reader = _ThriftReader(memoryview(data), start)
+    try:
+        return reader.struct(), reader.position
+    except (IndexError, struct.error, RecursionError) as error:
+        raise ValueError("not a struct of Thrift's compact protocol") from error
+
+
+class _ThriftReader:
+    def __init__(self, data: memoryview, position: int) -> None:
+        self._data, self.position = data, position
+
+    def struct(self) -> dict[int, Any]:
+        fields: dict[int, Any] = {}
+        number = 0
+        while (head := self._byte()) != _STOP:
+            number = number + (head >> 4) if head >> 4 else self._integer()
+            fields[number] = self._value(head & 15)
+        return fields
+
+    def _value(self, kind: int) -> Any:
+        if kind in (_TRUE, _FALSE):
+            return kind == _TRUE
+        if kind not in _READERS:
+            raise ValueError(f"type {kind} does not exist in Thrift's compact protocol")
+        return _READERS[kind](self)
+
+    def _double(self) -> float:
+        value: float = struct.unpack("<d", self._take(8))[0]
+        return value
+
+    def _binary(self) -> bytes:
+        return bytes(self._take(self._varint()))
+
+    def _sequence(self) -> list[Any]:
+        head = self._byte()
+        size = self._varint() if head >> 4 == _LONG_LIST else head >> 4
+        return [self._element(head & 15) for _ in range(size)]
+
+    def _mapping(self) -> dict[Any, Any]:
+        if not (size := self._varint()):
+            return {}
+        kinds = self._byte()
+        return {self._element(kinds >> 4): self._element(kinds & 15) for _ in range(size)}
+
+    def _element(self, kind: int) -> Any:
+        """Return a value inside a list or map, where a Boolean takes a byte."""
+        return self._byte() == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+
+    def _byte(self) -> int:
+        value = self._data[self.position]
+        self.position += 1
+        return value
+
+    def _take(self, size: int) -> memoryview:
+        part = self._data[self.position : self.position + size]
+        if len(part) < size:
+            raise IndexError
+        self.position += size
+        return part
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while (byte := self._byte()) & 0x80:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        return value | byte << shift
+
+    def _integer(self) -> int:
+        value = self._varint()  # zigzag
+        return value >> 1 ^ -(value & 1)
+
+
+_READERS: dict[int, Callable[[_ThriftReader], Any]] = {
+    _BYTE: _ThriftReader._byte,
+    **dict.fromkeys(_INTEGERS, _ThriftReader._integer),
+    _DOUBLE: _ThriftReader._double,
+    _BINARY: _ThriftReader._binary,
+    _LIST: _ThriftReader._sequence,
+    _SET: _ThriftReader._sequence,
+    _MAP: _ThriftReader._mapping,
+    _STRUCT: _ThriftReader.struct,
+}

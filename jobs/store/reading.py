@@ -12,15 +12,15 @@ from actors.ids import content_id
 from jobs import tables
 from jobs.errors import InputError
 from jobs.store.counts import Counts
-from jobs.store.files import locations, nearby
-from jobs.store.files.compact_list import CompactList, HashSet
-from jobs.store.files.objects import Object
-from jobs.store.files.threads import ahead
+from jobs.store.files import locations
+from jobs.store.files.local_files import path_hint
+from jobs.store.files.objects import CompactList, HashSet, Object
+from jobs.store.files.read_ahead import ahead
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.identity import TABLE
-from jobs.store.limits import first_rows
 from jobs.store.object_rows import open_rows, reading_rows, row_groups, weight_of
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, read_json, run_uri
+from jobs.store.table_plan import first_rows
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
 
@@ -153,7 +153,7 @@ def tables_in(pattern: str) -> list[str]:
     folders = {"/".join(uri.split("/")[: depth + 1]) for uri in files}
     matching = fnmatch.filter(sorted(folders), locations.absolute(pattern))
     if not matching:
-        raise InputError(f"no table matches{nearby.hint(locations.absolute(pattern))}", place=pattern)
+        raise InputError(f"no table matches{path_hint(locations.absolute(pattern))}", place=pattern)
     return matching
 
 
@@ -209,7 +209,7 @@ def _no_table(uri: str, expected: Sequence[str] = ()) -> str:
     wanted = f", expected {_wanted(expected)}" if expected else ""
     if not locations.is_s3(uri) and Path(uri).is_file():
         return f"{uri}: is a file, and a table is a folder that a job writes{wanted}"
-    return f"{uri}: no table here (no .parquet objects){wanted}{nearby.hint(uri)}"
+    return f"{uri}: no table here (no .parquet objects){wanted}{path_hint(uri)}"
 
 
 def _other_table(uri: str, name: str, expected: Sequence[str]) -> str:

@@ -1,11 +1,74 @@
-"""What a job is going to write: the table, its units and its identity."""
+"""What a job is going to write: the table, its units and its identity, and how much of them for a trial run.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+`limit=n` makes a table from the first n rows of its input, for a trial run. The limit cuts the planned units and is
+part of the table's identity: a table with a limit can only be continued with the same limit. If the numbers of rows of
+the units are known, the first n rows of the input are read, and no units after them are planned. If the numbers of rows
+of files are unknown before reading, the first n rows of each file are read (`Unit.limit`; the worker that reads the
+file stops there). Rows after the limit are neither filtered nor rejected: they do not count.
 
-from jobs.store.limits import Taken
-from jobs.store.units import Unit
+Trial runs are recognised by this key of their identity. The other tables of a pipeline with `run limit=` do not have a
+limit, but are made from tables that have one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jobs.errors import InputError
+from jobs.store.files.objects import CompactList
+from jobs.store.identity import EXCLUSIONS, ROWS, TABLE, UNITS, identity_hash, stored_identity_hash
+from jobs.store.run_files import IDENTITY, INPUTS, read_inputs, read_json, run_uri
+from jobs.store.units import LIMIT, Unit
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The rows that a limit takes.
+
+    Attributes:
+        limit: the value of the key.
+        rows: the rows that are read; None if unknown before reading.
+        total: the rows of the whole input; None if unknown.
+        per_input: the limit applies to each file, not to the whole input.
+        noun: what is counted.
+    """
+
+    limit: int
+    rows: int | None
+    total: int | None
+    per_input: bool
+    noun: str
+
+    def __str__(self) -> str:
+        """Return what was taken: `limit=10: the first 10 of 904 rows`."""
+        if self.rows is not None and self.total is not None:
+            return f"limit={self.limit}: the first {self.rows:,} of {self.total:,} {self.noun}"
+        if self.rows is not None:
+            return f"limit={self.limit}: the first {self.rows:,} {self.noun}"
+        return f"limit={self.limit}: the first {self.limit:,} {self.noun}{' of each file' if self.per_input else ''}"
+
+    @staticmethod
+    def from_json(content: dict[str, Any]) -> "Taken":
+        """Return the instance for the content of a manifest's key `limit`."""
+        return Taken(
+            content["limit"], content["rows"], content["of"], per_input=content["each_file"], noun=content["noun"]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content for the manifest's key `limit`."""
+        return {
+            "limit": self.limit,
+            "rows": self.rows,
+            "of": self.total,
+            "each_file": self.per_input,
+            "noun": self.noun,
+        }
+
+
+if TYPE_CHECKING:
+    from jobs.store.table_plan import TablePlan
 
 
 @dataclass(frozen=True)
@@ -24,7 +87,7 @@ class TablePlan:
         dim: length of the vectors, for a table of embeddings.
         models: names and revisions of models, for the manifest.
         files: additional files of `_run/`, written when the run is first opened.
-        limit: how many rows `limit=` takes; None without a limit (`jobs.store.limits.limited`).
+        limit: how many rows `limit=` takes; None without a limit (`limited`).
     """
 
     out: str
@@ -38,3 +101,174 @@ class TablePlan:
     models: dict[str, str] | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     limit: Taken | None = None
+
+
+class LimitedRows(Protocol):
+    """One or several tables that can be read up to a limit, such as `jobs.store.reading.TableSource`."""
+
+    @property
+    def limit(self) -> int | None:
+        """The number of rows that are read, from the first one; None for all."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that are read."""
+
+    def first(self, limit: int | None) -> "LimitedRows":
+        """Return the same rows with another limit."""
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise InputError for a limit that is not allowed."""
+    if limit is not None and limit < 1:
+        raise InputError(f"limit={limit}: must be at least 1, or null for all rows")
+
+
+def limited(
+    plan: "TablePlan",
+    limit: int | None,
+    *,
+    noun: str = "rows",
+    by: Callable[[Unit], object] = lambda _: None,
+    count: Callable[[Unit], int] | None = None,
+) -> "TablePlan":
+    """Return `plan` with the first rows of its units; unchanged without a limit.
+
+    Args:
+        noun: what the rows are called.
+        by: returns a value per unit; units with different values have separate limits, such as those of several models.
+        count: returns the counted number of a unit, if it is not the number of rows; called until there are enough.
+
+    Raises:
+        InputError: the limit is not at least 1.
+    """
+    check_limit(limit)
+    if limit is None or plan.limit is not None:
+        return plan
+    units = CompactList(_cut(plan.units, limit, by, count))
+    rows, total = (_rows(units), None) if count else (_rows(units), _rows(plan.units))
+    taken = Taken(limit, rows, total, per_input=rows is None, noun=noun)
+    return replace(plan, units=units, identity={**plan.identity, "limit": limit}, limit=taken)
+
+
+def first_rows(units: Iterable[Unit], limit: int) -> CompactList[Unit]:
+    """Return the units that have the first rows; the last of them has a limit."""
+    return CompactList(_cut(units, limit, lambda _: None, None))
+
+
+def taken(table: LimitedRows, *, noun: str = "rows") -> Taken | None:
+    """Return how many rows of a table its limit takes; None without a limit."""
+    if table.limit is None:
+        return None
+    return Taken(table.limit, table.rows, table.first(None).rows, per_input=False, noun=noun)
+
+
+def _rows(units: Iterable[Unit]) -> int | None:
+    rows = [unit.rows for unit in units]
+    return sum(row for row in rows if row is not None) if None not in rows else None
+
+
+def _cut(
+    units: Iterable[Unit], limit: int, by: Callable[[Unit], object], count: Callable[[Unit], int] | None
+) -> Iterator[Unit]:
+    left: dict[object, int] = {}
+    for unit in units:
+        key = by(unit)
+        if unit.rows is None:
+            yield _first_of(unit, limit)
+        elif left.setdefault(key, limit):
+            rows = count(unit) if count else unit.rows
+            first = min(left[key], rows)
+            left[key] -= first
+            yield replace(unit if first == rows else _first_of(unit, first), rows=first)
+
+
+def _first_of(unit: Unit, rows: int) -> Unit:
+    # Rows that the plan leaves out of a unit may come after the limit.
+    extra = {name: value for name, value in unit.extra.items() if name != "filtered"}
+    return replace(unit, extra={**extra, LIMIT: rows})
+
+
+_NOT_COMPARED = (LIMIT, TABLE, EXCLUSIONS, ROWS, UNITS)  # keys that follow from the limit or are unrelated to it
+WHOLE = float("inf")  # the limit of a table without `limit=`
+
+
+def limit_of(table: str) -> float:
+    """Return the limit of the run that wrote a table, or of the tables that it was made from; infinite without a limit.
+
+    Tables that another program wrote, and tables whose parents were moved, have no limit.
+
+    Raises:
+        InputError: `_run/identity.json` is damaged.
+    """
+    try:
+        limit = _limit(read_json(run_uri(table, IDENTITY)))
+    except FileNotFoundError:
+        return WHOLE
+    return min(limit, _limit_of_parents(table, {table}))
+
+
+def trials(identities: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return uri of a trial -> uri of the table with the same identity and a larger limit, or without a limit.
+
+    A table made from a trial is a trial of the table made from the whole input, if both parents are among the tables.
+
+    Args:
+        identities: the content of each table's `_run/identity.json`, by uri.
+    """
+    hashes = {uri: stored_identity_hash(identity) for uri, identity in identities.items()}
+    whole_of: dict[str, str] = {}
+    for _ in identities:  # chains of parents are not longer
+        grown = _alike(identities, {hashes[uri]: hashes[whole] for uri, whole in whole_of.items()})
+        if grown == whole_of:
+            break
+        whole_of = grown
+    return whole_of
+
+
+def _alike(identities: Mapping[str, Mapping[str, Any]], whole_of: Mapping[str, str]) -> dict[str, str]:
+    """Return the uri of the whole table by the uri of each trial, given the trials found so far among the parents.
+
+    Args:
+        identities: as for `trials`.
+        whole_of: identity hash of a trial -> identity hash of its whole table.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    sizes: dict[str, tuple[bool, float]] = {}  # whether no parent is a trial, and the limit
+    for uri, identity in identities.items():
+        rest = {name: value for name, value in identity.items() if name not in _NOT_COMPARED}
+        of_whole = _with_whole_parents(rest, whole_of)
+        sizes[uri] = of_whole == rest, _limit(identity)
+        alike.setdefault((str(identity.get(TABLE)), identity_hash(of_whole)), []).append(uri)
+    trial_runs: dict[str, str] = {}
+    for uris in alike.values():
+        whole = max(uris, key=lambda uri: sizes[uri])
+        trial_runs |= {uri: whole for uri in uris if sizes[uri] < sizes[whole]}
+    return trial_runs
+
+
+def _with_whole_parents(value: Any, whole_of: Mapping[str, str]) -> Any:
+    """Return an identity in which the hashes of trials are replaced by those of the whole tables."""
+    if isinstance(value, Mapping):
+        return {name: _with_whole_parents(inner, whole_of) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_parents(inner, whole_of) for inner in value]
+    return whole_of.get(value, value) if isinstance(value, str) else value
+
+
+def _limit_of_parents(table: str, seen: Set[str]) -> float:
+    """Return the smallest limit of the tables that a table's first unit was made from, and of their parents."""
+    limit = WHOLE
+    with suppress(OSError, InputError):  # parents may have been moved or removed
+        for unit in islice(read_inputs(run_uri(table, INPUTS)), 1):
+            places = (source.uri.rsplit("/", 1)[0] if source.uri.endswith(".parquet") else source.uri
+                      for source in unit.inputs)  # fmt: skip
+            for parent in set(places) - seen:
+                with suppress(OSError, InputError):
+                    limit = min(limit, _limit(read_json(run_uri(parent, IDENTITY))))
+                    limit = min(limit, _limit_of_parents(parent, seen | {parent}))
+    return limit
+
+
+def _limit(identity: Mapping[str, Any]) -> float:
+    return float(identity.get(LIMIT) or WHOLE)

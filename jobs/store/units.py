@@ -6,8 +6,7 @@ from typing import Any
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.store.files.compact_list import HashSet
-from jobs.store.files.objects import Object
+from jobs.store.files.objects import HashSet, Object
 from jobs.store.json_types import ObjectJson, UnitJson
 
 WHOLE = "whole"
@@ -44,7 +43,7 @@ class Unit:
 
     @property
     def limit(self) -> int | None:
-        """The number of its rows that are read, from the first one; None for all (`jobs.store.limits`)."""
+        """The number of its rows that are read, from the first one; None for all (`jobs.store.table_plan`)."""
         limit: int | None = self.extra.get(LIMIT)
         return limit
 

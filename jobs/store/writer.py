@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 from actors import schemas
 from jobs import tables
 from jobs.errors import RunError
-from jobs.store import failures
-from jobs.store.counts import Counts
+from jobs.store import counts
+from jobs.store.counts import Counts, ItemErrors, count_errors
 from jobs.store.files import locations
 from jobs.store.files.spool import Spool
-from jobs.store.item_errors import ItemErrors, count_errors
 from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, GenerationJson, ReplacedJson
 from jobs.store.pages import PAGE_BYTES
 from jobs.store.units import Unit
@@ -167,7 +166,7 @@ class UnitWriter:
         if "status" in self._definition.columns:
             for entry in pc.value_counts(rows["status"]).to_pylist():
                 self.counts.status[entry["values"]] += entry["counts"]
-            failures.add(self.counts.failures, failures.failures_of(rows))
+            counts.add_failures(self.counts.failures, counts.failures_of(rows))
             self.errors += count_errors(rows)
         rows_per_group = max(1, int(rows.num_rows * ROW_GROUP_BYTES / max(rows.nbytes, ROW_GROUP_BYTES)))
         self._writer.write_table(rows, row_group_size=rows_per_group)

@@ -17,11 +17,10 @@ from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
-from jobs.store.limits import limited
 from jobs.store.object_rows import reading_rows
 from jobs.store.reading import TableSource, open_table
 from jobs.store.runs.table_run import TableRun
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from jobs.terms_from import choosing

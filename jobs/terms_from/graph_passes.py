@@ -18,10 +18,9 @@ from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect, show_all
 from jobs.runtime.process.console import say
 from jobs.store.files import locations, read_ahead
-from jobs.store.limits import limited
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import TableRun
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import Unit
 from jobs.terms_from import dump
 from jobs.terms_from.class_tree import ClassEdges, ClassTree

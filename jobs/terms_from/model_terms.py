@@ -24,11 +24,10 @@ from jobs.runtime.planning.prospects import prospect
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys
-from jobs.store.limits import limited
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.runs.table_run import TableRun
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES

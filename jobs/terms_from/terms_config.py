@@ -5,7 +5,7 @@ from typing import Any
 
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import ReadingRows
-from jobs.store import limits
+from jobs.store import table_plan
 from jobs.terms_from.dump import TermsSource
 
 WIKIDATA, LANGUAGE_MODEL = "wikidata", "language_model"
@@ -54,7 +54,7 @@ class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
 
     def check(self) -> None:
         """Raise InputError for a value that is not allowed; nothing is read."""
-        limits.check(self.limit)
+        table_plan.check_limit(self.limit)
         for key, value, allowed in (
             ("source.name", self.source.name, (WIKIDATA, LANGUAGE_MODEL)),
             ("punctuation", self.punctuation, (KEEP, STRIP)),

@@ -16,7 +16,7 @@ from jobs.store.files import locations
 from jobs.store.identity import TABLE
 from jobs.store.object_rows import read_unit
 from jobs.store.run_files import IDENTITY, read_json, run_uri
-from jobs.store.runs.lease import HeldError
+from jobs.store.runs.lock import HeldError
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit

@@ -17,7 +17,7 @@ from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys, shared_key
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource, open_table, refuse_absent
-from jobs.store.trials import WHOLE, limit_of, trials
+from jobs.store.table_plan import WHOLE, limit_of, trials
 from jobs.tables import TABLES
 from jobs.viewer.shown_attributes import SHOWN_ATTRIBUTES
 

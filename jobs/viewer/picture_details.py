@@ -9,8 +9,8 @@ import pyarrow as pa
 from actors.status import Status
 from jobs.html.formats import in_words
 from jobs.judging.kept_rubric import Rubrics
+from jobs.store.object_rows import SharedLookup
 from jobs.store.reading import TableSource
-from jobs.store.shared_lookup import SharedLookup
 from jobs.viewer.queries import fetch
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.reading import open_table
-from jobs.store.trials import limit_of
+from jobs.store.table_plan import limit_of
 from tests.factories import picture, record_of, rows_of, write_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act

@@ -21,10 +21,9 @@ from jobs.runtime.planning.estimates import GETS_PER_INPUT
 from jobs.sources.file_sources import parquet_units, tar_units
 from jobs.sources.source_config import SourceConfig
 from jobs.store.files import locations
-from jobs.store.limits import limited
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_shards import Shards, ShardUnit

@@ -17,9 +17,8 @@ from jobs.mine import MineConfig
 from jobs.runtime.configuration.config import load
 from jobs.runtime.selection import exclusions
 from jobs.store.counts import Counts
-from jobs.store.limits import limited
 from jobs.store.runs.table_run import TableRun, open_run
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import unit_of_file
 from jobs.store.writer import UnitWriter
 from jobs.tables import WIT_COLUMNS

@@ -14,7 +14,7 @@ import pytest
 from jobs.runtime.command_line import cli
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
-from jobs.store.runs import lease
+from jobs.store.runs import lock
 from tests import reliability
 from tests.in_process import stages_in_process
 from tests.jobs import kill_drill
@@ -58,7 +58,7 @@ def run_pairs(drill: Drill, pairs: int) -> None:
         assert all(REFUSAL in line for line in refusals), refusals
         check_equal(read_tables(out), drill.expected)
         files = [file.uri for file in locations.listing(out)]
-        assert not [uri for uri in files if uri.endswith((lease.NAME, ".tmp"))]
+        assert not [uri for uri in files if uri.endswith((lock.LEASE, ".tmp"))]
         assert verified(out) == calm
         refused += codes.count(2)
     reliability.record("two commands", job=drill.job, pairs=pairs, refused=refused, **{"tables compared": pairs})

@@ -12,10 +12,9 @@ from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
 from jobs.store import keys
 from jobs.store.json_types import FOOTER_KEY
-from jobs.store.limits import Taken
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, Taken
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES

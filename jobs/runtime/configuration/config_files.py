@@ -17,7 +17,8 @@ from actors.errors import first_line
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_errors import describe
-from jobs.store.files import locations, nearby
+from jobs.store.files import locations
+from jobs.store.files.local_files import path_hint
 
 CONF = ROOT / "conf"
 # Hydra reads this line in files, but not in stored configurations: their keys belong to the package, not to the group.
@@ -120,7 +121,7 @@ def _register(override: str, job_groups: Mapping[str, str]) -> str:
     if group not in job_groups or not path.endswith(".yaml"):
         return override
     if not locations.is_s3(path) and not Path(path).expanduser().exists():
-        raise InputError(f"{group}={path}: does not exist{nearby.hint(locations.absolute(path))}")
+        raise InputError(f"{group}={path}: does not exist{path_hint(locations.absolute(path))}")
     try:
         with locations.named_errors(path):
             text = locations.read_bytes(locations.absolute(path))

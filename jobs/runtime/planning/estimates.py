@@ -17,7 +17,7 @@ from actors.quantities import quantity
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.planning.rate_tables import Prices, UnpricedError, machines_for
 from jobs.store.files.locations import is_s3
-from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.run_units import Amounts
 
 LEAST_UNITS = 5  # consecutive units that the pace of one actor needs
 MOST_UNITS = 1000  # a pace is computed from the last of them
@@ -104,7 +104,7 @@ class Forecast:
     """The remaining work of a run.
 
     Attributes:
-        left, counted: the work that is left, in rows, bytes or units (`jobs.store.runs.amounts.Amounts`).
+        left, counted: the work that is left, in rows, bytes or units (`jobs.store.runs.run_units.Amounts`).
         pace: the expected pace; None if it is unknown.
         unknown: why the pace is unknown.
     """

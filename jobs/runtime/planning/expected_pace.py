@@ -8,7 +8,7 @@ from typing import Any
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.planning.estimates import Pace, Spread, pace_of
 from jobs.runtime.planning.rate_tables import CPU, MACHINES_DIFFER, Gpu, Measurement, Wanted, find, read_gpus
-from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.run_units import Amounts
 
 CALIBRATION = "plan=calibrate does some units, which are kept, and measures the pace"
 DRIVER_S = 0.012  # seconds of a driver's core per unit (docs/benchmarks.md, Scale)

@@ -17,7 +17,7 @@ from jobs.runtime.planning.rate_tables import Gpu, Prices, gpu_named, gpu_of, re
 from jobs.runtime.process.console import say
 from jobs.store import run_files
 from jobs.store.files import locations
-from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.run_units import Amounts
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 

@@ -10,9 +10,9 @@ from jobs.runtime.configuration.resources import Demand
 from jobs.runtime.planning import estimates
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import Exclusions
-from jobs.store import failures
+from jobs.store.counts import failure_lines
 from jobs.store.files import locations
-from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.run_units import Amounts
 from jobs.store.runs.table_run import TableRun, survey
 from jobs.store.table_plan import TablePlan
 
@@ -106,7 +106,7 @@ def reconciliation(counts: Mapping[str, Any]) -> str:
         by_status = sorted(counts["status"].items(), key=lambda entry: (entry[0] != "ok", entry[0]))
         total = sum(counts["status"].values())
         lines.append(f"  {total:,} asked = {' + '.join(f'{n:,} {status}' for status, n in by_status)}")
-    lines += [f"    {line}" for line in failures.lines(counts["failures"], most=FAILURE_LINES)]
+    lines += [f"    {line}" for line in failure_lines(counts["failures"], most=FAILURE_LINES)]
     return "\n".join(lines)
 
 

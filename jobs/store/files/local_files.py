@@ -1,10 +1,12 @@
-"""Local files: listings in a stable order, and atomic writes."""
+"""Local files: listings in a stable order, atomic writes, and hints for messages about a path that does not exist."""
 
 import contextlib
+import difflib
 import errno
 import fcntl
 import glob
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
@@ -166,3 +168,41 @@ def _object(path: str, *, strict: bool) -> Object | None:
     if strict and name != path:
         raise OSError(f"{name} has a name that is not UTF-8")
     return Object(name, info.st_size, f"{info.st_size:x}-{info.st_mtime_ns:x}")
+
+
+_NAMES_SHOWN = 6
+_PATH_LIST = re.compile(r"(^|/)\[[^\[\]]*\]$")  # a list given where a path is expected; few globs look like this
+
+_QUOTED_LIST = re.compile(r"""(^|/)(["'])\[.*\]\2$""")
+
+
+def path_hint(path: str) -> str:
+    """Return `; did you mean …?`, or `; FOLDER has …` for a local path or glob without a match; empty for s3://.
+
+    For a list, `[a,b]`, return that one path is needed.
+    """
+    if _QUOTED_LIST.search(path):
+        return "; the value has quotes inside: write one pair of quotes, around key=[…]"
+    if _PATH_LIST.search(path):
+        return (
+            "; not a list, but one path is needed: name one table, folder or file, or a glob of files, without brackets"
+        )
+    return "" if "://" in path else _local_hint(Path(path))
+
+
+def _local_hint(wanted: Path) -> str:
+    if wanted.is_dir():
+        return "; the folder has no files that fit"
+    folder = wanted.parent
+    while not folder.is_dir() and folder != folder.parent:
+        wanted, folder = folder, folder.parent
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError:
+        return ""
+    if near := difflib.get_close_matches(wanted.name, names, n=1, cutoff=0.75):
+        return f"; did you mean {folder / near[0]}?"
+    if not names:
+        return f"; {folder} is empty"
+    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+    return f"; {folder} has {', '.join(names[:_NAMES_SHOWN])}{more}"

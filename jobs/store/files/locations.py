@@ -18,9 +18,9 @@ import pyarrow.fs as pafs
 
 from actors.fetching.signed_urls import without_secrets
 from jobs.errors import InputError
-from jobs.store.files import faults, local_files, nearby, s3, whole
-from jobs.store.files.compact_list import CompactList
-from jobs.store.files.objects import Object
+from jobs.store.files import faults, local_files, s3, whole
+from jobs.store.files.local_files import path_hint
+from jobs.store.files.objects import CompactList, Object
 from jobs.store.files.spool import Spool
 
 __all__ = [
@@ -116,11 +116,11 @@ def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
     """
     pattern = absolute(pattern)
     if not (is_s3(pattern) or glob.has_magic(pattern) or os.path.lexists(pattern)):
-        raise InputError(f"does not exist{nearby.hint(pattern)}", place=pattern)
+        raise InputError(f"does not exist{path_hint(pattern)}", place=pattern)
     with named_errors(pattern):
         files = _sort(s3.find(pattern)) if is_s3(pattern) else CompactList(local_files.find(pattern, strict=strict))
     if not files:
-        raise InputError(f"no file matches{nearby.hint(pattern)}", place=pattern)
+        raise InputError(f"no file matches{path_hint(pattern)}", place=pattern)
     return files
 
 

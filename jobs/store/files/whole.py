@@ -1,19 +1,28 @@
-"""Whole objects on S3, read so that bytes that were lost or changed on the way are noticed.
+"""Reads of objects on S3 that notice bytes that were lost or changed on the way, and repeat what may pass.
 
 The content is compared with the object's ETag, where that is an MD5 sum. Otherwise (objects that were uploaded in
 parts, or are encrypted by the store) two reads must agree, one of them by another client with other connections.
+
+pyarrow does not repeat reads that a store refused for a moment: the AWS SDK writes an answer into a buffer of the size
+of the range that pyarrow requests. If the text of an error (SlowDown, InternalError, ExpiredToken) is longer than the
+range, it does not fit, and the SDK reports a failure of the buffer, which it does not repeat. Small files, footers and
+column chunks are shorter than such a text.
+
+What a read finds damaged is read again before it counts as damaged: a damaged object on S3 costs `REPEATED_READS`
+reads.
 """
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+import pyarrow as pa
 
 from actors.full_reads import ShortReadError, etag_in, is_md5, read_full
-from jobs.store.files import s3
-from jobs.store.files.repeating import repeated
+from jobs.store.files import faults, s3
 
 ATTEMPTS = 5  # reads by each client until two agree
 PIECE = 8 << 20
@@ -161,3 +170,31 @@ def _confirmed_pieces(uri: str, file: Any) -> Iterator[bytes]:
 
 def _unsteady() -> OSError:
     return OSError("each read returned other bytes; check the network and the store, then run the same command again")
+
+
+REPEATED_READS = 6
+_HIDDEN = "Failed to flush response stream"
+Result = TypeVar("Result")
+
+
+def repeated(uri: str, read: Callable[[], Result], *, also_damage: bool = False) -> Result:
+    """Return the result of `read`, which reads `uri` and may be called several times.
+
+    Args:
+        also_damage: whether `read` checks what it reads, so that it is repeated on S3 if that is damaged.
+
+    Raises:
+        OSError: the store's answer.
+        pa.ArrowException, UnicodeDecodeError, OSError: the object is damaged.
+    """
+    for attempt in range(1, REPEATED_READS + 1):
+        try:
+            return read()
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            is_hidden = _HIDDEN in str(error)
+            may_pass = is_hidden or (also_damage and uri.startswith("s3://") and faults.is_damage(error))
+            if not may_pass or attempt == REPEATED_READS:
+                raise
+        if is_hidden:
+            s3.wait_for(uri)
+    raise AssertionError("unreachable")

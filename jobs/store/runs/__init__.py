@@ -1,1 +1,1 @@
-"""Runs that write a table: the claim of its place, locks and leases, units that are left, and the manifest."""
+"""Runs that write a table: the claim of its place, the lock on it, units that are left, and the manifest."""

@@ -1,26 +1,38 @@
 """A run that writes a table: claim the place, freeze the inputs, find the remaining units, write the manifest."""
 
+import platform
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from actors import ROOT
+from actors.ids import content_id
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
 from jobs.store import run_files
 from jobs.store.counts import Counts
 from jobs.store.files import locations
-from jobs.store.files.compact_list import CompactList
-from jobs.store.files.objects import Object
+from jobs.store.files.objects import CompactList, Object
 from jobs.store.identity import identity_hash
 from jobs.store.json_types import WrittenUnitJson
 from jobs.store.run_files import CONFIG, IDENTITY, MANIFEST, UNITS, run_uri
-from jobs.store.runs import lease, lock, place
-from jobs.store.runs.amounts import Amounts
-from jobs.store.runs.claim import check_identity, claim, warn_of_store
-from jobs.store.runs.frozen_units import freeze, has_inputs, in_frozen_order
-from jobs.store.runs.versions import versions
-from jobs.store.runs.written_units import count_done, is_current, remaining_tasks, with_footers, written_unit
+from jobs.store.runs import lock, place
+from jobs.store.runs.place import check_identity, claim, warn_of_store
+from jobs.store.runs.run_units import (
+    Amounts,
+    count_done,
+    freeze,
+    has_inputs,
+    in_frozen_order,
+    is_current,
+    remaining_tasks,
+    with_footers,
+    written_unit,
+)
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit, check_distinct
 from jobs.store.writer import Target, UnitTask
@@ -220,6 +232,36 @@ def _target(out: str, plan: TablePlan) -> Target:
 
 def _delete(out: str, listed: Iterable[Object]) -> None:
     identity = run_uri(out, IDENTITY)
-    kept = {identity, run_uri(out, lease.NAME)}
+    kept = {identity, run_uri(out, lock.LEASE)}
     locations.remove([file.uri for file in listed if place.is_written_by_run(out, file.uri) and file.uri not in kept])
     locations.remove([identity])  # last, so that the place is still a table of remine after an interruption
+
+
+PACKAGES = "remine ray torch torchvision transformers open_clip_torch diffusers accelerate pyarrow s3fs pillow".split()
+SOURCES = (".py", ".j2", ".css", ".js")  # files whose text determines what tables and pages contain
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """Return the versions of the code, of Python and of the packages that influence the output."""
+    installed = {"python": platform.python_version(), "code": code_hash()}
+    for name in PACKAGES:
+        try:
+            installed[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+def code_hash(root: Path = ROOT) -> str:
+    """Return a hash of the source files below `root`, which identifies the code even outside a git checkout.
+
+    Raises:
+        RuntimeError: there are none; the hash would say nothing.
+    """
+    paths = (path for folder in ("jobs", "actors") for path in (root / folder).rglob("*"))
+    files = sorted(path for path in paths if path.suffix in SOURCES)
+    if not files:
+        raise RuntimeError(f"{root}: has no source files")
+    texts = (part for path in files for part in (path.relative_to(root).as_posix(), path.read_text("utf-8")))
+    return content_id(*texts)

@@ -177,7 +177,7 @@ def _brute_rows(
 
 def read_anew(workdir: Path, size: Size) -> Result:
     """Measure the cost of reading the two largest tables once per unit, for two units."""
-    from jobs.store.lookup import RowLookup
+    from jobs.store.object_rows import RowLookup
     from jobs.store.reading import open_table
 
     nodes = np.random.default_rng(3).integers(0, SIZES[size][0], UNIT * NEAREST).tolist()  # of a unit's pictures

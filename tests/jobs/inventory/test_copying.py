@@ -13,7 +13,7 @@ from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.shown import size
 from jobs.runtime.command_line import cli
 from jobs.store.files import locations
-from jobs.store.runs import lease
+from jobs.store.runs import lock
 from tests.factories import rating, write_table
 
 
@@ -21,7 +21,7 @@ from tests.factories import rating, write_table
 def source(tmp_path: Path) -> Path:
     """A folder with a table, and with a file of the user that has the name of a lease."""
     write_table(tmp_path / "R" / "t", "ratings", [rating("i", "ann", "q", "1")])
-    (tmp_path / "R" / lease.NAME).write_text("of the user")
+    (tmp_path / "R" / lock.LEASE).write_text("of the user")
     return tmp_path / "R"
 
 
@@ -38,25 +38,25 @@ def test_a_plan_announces_what_the_copy_then_reports(source: Path, capsys: pytes
     assert copy.execute(copy.CopyConfig(str(source), str(out))) == len(files)
     assert capsys.readouterr().out == f"copy: copied {amount} to {out}\n"
     assert sizes(out) == files
-    (out / lease.NAME).unlink()
+    (out / lock.LEASE).unlink()
     assert copy.execute(copy.CopyConfig(str(source), str(out))) == 1
     assert capsys.readouterr().out == f"copy: copied 1 file, 11 B to {out} ({len(files) - 1} are there already)\n"
 
 
 def test_files_of_a_run_that_is_writing_are_not_copied(source: Path) -> None:
-    for name in ("t/.unit.1.tmp", f"t/_run/{lease.NAME}"):
+    for name in ("t/.unit.1.tmp", f"t/_run/{lock.LEASE}"):
         (source / name).write_text("x")
     targets = {target for _, target in plan_copy(str(source), f"{source}_2").files}
     assert targets == {f"{source}_2/{name}" for name in sizes(source)} - {
-        f"{source}_2/t/.unit.1.tmp", f"{source}_2/t/_run/{lease.NAME}"
+        f"{source}_2/t/.unit.1.tmp", f"{source}_2/t/_run/{lock.LEASE}"
     }  # fmt: skip
 
 
 def test_a_file_with_other_content_is_refused(source: Path) -> None:
     out = source.parent / "out"
     copy_files(plan_copy(str(source), str(out)))
-    assert (out / lease.NAME).read_text() == "of the user"
-    (out / lease.NAME).write_text("of the USER")  # the first parts are the same
+    assert (out / lock.LEASE).read_text() == "of the user"
+    (out / lock.LEASE).write_text("of the USER")  # the first parts are the same
     with pytest.raises(InputError, match="exists with other content"):
         plan_copy(str(source), str(out))
 
@@ -136,6 +136,6 @@ def test_a_table_that_is_being_written_is_named(source: Path, capsys: pytest.Cap
 
 def test_files_that_vanish_are_counted_and_not_copied(source: Path) -> None:
     plan = plan_copy(str(source), str(source.parent / "out"))
-    (source / lease.NAME).unlink()
+    (source / lock.LEASE).unlink()
     copied = copy_files(plan)
     assert (copied.gone, copied.files, copied.bytes) == (1, len(plan.files) - 1, sum(sizes(source).values()))

@@ -23,7 +23,7 @@ from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
-from jobs.store.runs import lease
+from jobs.store.runs import lock
 from tests.factories import picture, rating, rows_of, write_table, write_units
 from tests.jobs.store import small_runs
 
@@ -347,7 +347,7 @@ def test_identities_are_copied_first_and_manifests_last(tmp_path: Path, monkeypa
             plan_copy(str(tmp_path / source), str(tmp_path / out))
     compressed = gzip.compress(b"notes")
     (tmp_path / "R" / "notes.gz").write_bytes(compressed)
-    (tmp_path / "R" / "images" / "_run" / lease.NAME).write_text("{}")  # of a run that is writing
+    (tmp_path / "R" / "images" / "_run" / lock.LEASE).write_text("{}")  # of a run that is writing
     plan = plan_copy(str(tmp_path / "R"), str(tmp_path / "out"))
     copied: list[str] = []
     publish = locations.publish
@@ -364,4 +364,4 @@ def test_identities_are_copied_first_and_manifests_last(tmp_path: Path, monkeypa
         names = [uri.rsplit("/", 1)[-1] for uri in order]
         assert names[:2] == ["identity.json"] * 2
         assert set(names[-4:]) == {"manifest.json", "units.jsonl"}
-        assert lease.NAME not in names
+        assert lock.LEASE not in names

@@ -13,7 +13,7 @@ from jobs.items_from.items_output import ItemsPlan, UnitRows, _fill, check, rows
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from jobs.store.counts import Counts
-from jobs.store.limits import Taken
+from jobs.store.table_plan import Taken
 from jobs.store.units import Unit
 from jobs.store.writer import Reject
 

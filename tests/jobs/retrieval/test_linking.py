@@ -26,9 +26,9 @@ from jobs.retrieval.linking import (
     open_link_tables,
 )
 from jobs.store.counts import Counts
+from jobs.store.object_rows import SharedLookup
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
-from jobs.store.shared_lookup import SharedLookup
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.runtime import board as board_module
 from jobs.runtime.board import REPORT_EVERY_S, Board, Reporter, Totals
-from jobs.store.item_errors import ItemErrors
+from jobs.store.counts import ItemErrors
 
 
 def test_a_run_that_ended_leaves_neither_counters_nor_attempts() -> None:

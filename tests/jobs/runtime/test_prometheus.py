@@ -17,8 +17,7 @@ import pytest
 import yaml
 
 from jobs.runtime.prometheus import JOB, METRICS, JobMetrics
-from jobs.store.counts import Counts
-from jobs.store.failures import Failure
+from jobs.store.counts import Counts, Failure
 from tests.jobs.runtime.cluster.numbered_pictures import run_numbered
 
 ROOT = Path(__file__).resolve().parents[3]

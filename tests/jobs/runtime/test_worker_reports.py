@@ -34,8 +34,7 @@ from jobs.runtime.worker_reports import (
     describe,
     send_to,
 )
-from jobs.store.failures import Failure
-from jobs.store.item_errors import ItemErrors
+from jobs.store.counts import Failure, ItemErrors
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit

@@ -13,8 +13,7 @@ import pytest
 from jobs.errors import RunError
 from jobs.store import pages
 from jobs.store.object_rows import read_rows, read_unit
-from jobs.store.pages import PAGE_BYTES, RANGE_BYTES, TAIL_BYTES, column_pages
-from jobs.store.thrift import decode
+from jobs.store.pages import PAGE_BYTES, RANGE_BYTES, TAIL_BYTES, column_pages, decode_thrift
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from tests.cases import check_cases
@@ -135,19 +134,19 @@ def test_a_unit_of_images_is_written_in_pages_and_read_in_pieces(tmp_path: Path)
 
 
 def test_thrift_refuses_bytes_that_are_not_a_struct() -> None:
-    assert decode(bytes([0x15, 4, 0x11, 0x28, 1, 65, 0x19, 0x25, 1, 2, 0])) == (
+    assert decode_thrift(bytes([0x15, 4, 0x11, 0x28, 1, 65, 0x19, 0x25, 1, 2, 0])) == (
         {1: 2, 2: True, 4: b"A", 5: [-1, 1]},
         11,
     )
-    assert decode(bytes([0x05, 40, 6, 0x15, 1, 0x25, 2, 0])) == ({20: 3, 21: -1, 23: 1}, 8)  # the number follows
+    assert decode_thrift(bytes([0x05, 40, 6, 0x15, 1, 0x25, 2, 0])) == ({20: 3, 21: -1, 23: 1}, 8)  # the number follows
     numbers = bytes([0x13, 5, 0x17]) + struct.pack("<d", 1.5) + bytes([0x1A, 0x15, 2, 0x12, 0])
-    assert decode(numbers) == ({1: 5, 2: 1.5, 3: [1], 4: False}, 16)  # a byte, a double, a set and a Boolean
-    assert decode(bytes([0x19, 0x31, 1, 2, 1, 0])) == ({1: [True, False, True]}, 6)
-    assert decode(bytes([0x1B, 0, 0x1B, 1, 0x58, 2, 1, 65, 0])) == ({1: {}, 2: {1: b"A"}}, 9)  # maps
-    assert decode(b"x" + bytes([0x19, 0xF3, 16, *range(16), 0]), 1) == ({1: list(range(16))}, 21)  # a long list
+    assert decode_thrift(numbers) == ({1: 5, 2: 1.5, 3: [1], 4: False}, 16)  # a byte, a double, a set and a Boolean
+    assert decode_thrift(bytes([0x19, 0x31, 1, 2, 1, 0])) == ({1: [True, False, True]}, 6)
+    assert decode_thrift(bytes([0x1B, 0, 0x1B, 1, 0x58, 2, 1, 65, 0])) == ({1: {}, 2: {1: b"A"}}, 9)  # maps
+    assert decode_thrift(b"x" + bytes([0x19, 0xF3, 16, *range(16), 0]), 1) == ({1: list(range(16))}, 21)  # a long list
     for damaged in (b"", b"\x18\x7f", b"\x1d", b"\x19\xff", b"\x17\x00", b"\x14"):
         with pytest.raises(ValueError, match="Thrift"):
-            decode(damaged)
+            decode_thrift(damaged)
 
 
 def test_a_damaged_run_of_levels_is_no_longer_than_the_page() -> None:

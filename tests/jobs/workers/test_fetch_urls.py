@@ -15,9 +15,8 @@ from jobs.corpora.records import open_records
 from jobs.errors import RunError
 from jobs.runtime.selection import exclusions
 from jobs.store.counts import Counts
-from jobs.store.limits import limited
 from jobs.store.runs.table_run import open_run
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, limited
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_urls import FetchUnit, RowSpool, RunFiles
 from tests.factories import image_row, record, rows_of, write_records

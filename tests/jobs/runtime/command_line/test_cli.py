@@ -17,7 +17,7 @@ from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.runtime.process import signals
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
-from jobs.store.runs import lease, lock
+from jobs.store.runs import lock
 from jobs.verify import VerifyConfig
 from tests.cases import check_cases
 from tests.factories import write_table
@@ -247,5 +247,5 @@ def test_a_run_that_is_interrupted_releases_its_table_at_once(
     assert all(lock.acquire(place) for place in places)
     for place in places:
         lock.release(place)
-    assert not locations.exists(locations.join(places[1], "_run", lease.NAME))
+    assert not locations.exists(locations.join(places[1], "_run", lock.LEASE))
     assert caught.value.__traceback__ is not None

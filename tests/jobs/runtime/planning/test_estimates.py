@@ -28,7 +28,7 @@ from jobs.runtime.planning.plan_sums import PlanSums
 from jobs.runtime.planning.rate_tables import Machine, Prices, UnpricedError, machines_for, read_prices
 from jobs.runtime.planning.summary import PlannedTable
 from jobs.store.files.objects import Object
-from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.run_units import Amounts
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import begin, plan, write
 

@@ -21,7 +21,7 @@ from jobs.runtime.planning.prospects import own_cpus, prospect
 from jobs.runtime.planning.rate_tables import MACHINES_DIFFER, Measurement, Wanted, find, read_gpus, read_measurements
 from jobs.store.files.objects import Object
 from jobs.store.json_types import FooterJson
-from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.run_units import Amounts
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 

@@ -16,7 +16,7 @@ from jobs.runtime.planning import prospects
 from jobs.runtime.planning.estimates import GETS_PER_INPUT, Cluster, Forecast, Pace, Requests, Spread
 from jobs.runtime.planning.rate_tables import read_prices
 from jobs.store.files.objects import Object
-from jobs.store.runs.amounts import Amounts
+from jobs.store.runs.run_units import Amounts
 from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
 from jobs.workers.kb import PARTS

@@ -23,7 +23,7 @@ from jobs.store.files.faults import CHECKSUM_SETTINGS
 from jobs.store.files.s3 import client, key_path
 from jobs.store.reading import open_table
 from jobs.store.run_files import IDENTITY, read_json, run_uri
-from jobs.store.runs import claim
+from jobs.store.runs import place
 from jobs.testbed import loopback_s3
 from jobs.testbed.synthetic import write_corpus
 from tests import reliability
@@ -103,7 +103,7 @@ def units(table: str) -> dict[str, str]:
 def test_a_store_without_conditional_writes_is_reported_before_a_run(
     store: Store, out: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(claim, "_warned", set())  # a process warns once
+    monkeypatch.setattr(place, "_warned", set())  # a process warns once
     opened = begin(plan(out))
     assert (IGNORES in caplog.text) != store.kind.honours_conditions
     for task in opened.todo:

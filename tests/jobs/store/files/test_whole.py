@@ -1,5 +1,6 @@
 """Answers of a store that are short or changed: whole reads, readers, copies and repairs (`tests.fault_proxy`)."""
 
+import errno
 import gzip
 import hashlib
 import os
@@ -15,7 +16,8 @@ from actors.full_reads import ATTEMPTS, ShortReadError, read_full
 from jobs import copy
 from jobs.corpora.delimited import read_dialect, refuse, rows, text_batches
 from jobs.runtime.command_line import cli
-from jobs.store.files import locations, read_ahead, whole
+from jobs.store.files import locations, read_ahead, s3, whole
+from jobs.store.files.whole import REPEATED_READS, repeated
 from tests.factories import record, write_records
 from tests.fault_proxy import Fault, FaultProxy, Request, through
 
@@ -192,3 +194,54 @@ def test_a_listing_that_is_old_does_not_decide_what_a_copy_has(s3: str, tmp_path
     locations.replace(f"{source}/a.txt", b"longer than before")
     assert copy.copy_files(plan).bytes == len(b"longer than before")
     assert (tmp_path / "out" / "a.txt").read_bytes() == b"longer than before"
+
+
+BUSY = OSError("When reading: Failed to flush response stream (SlowDown)")
+
+
+class Store:
+    """Refuses the first `refusals` reads."""
+
+    def __init__(self, refusals: int, error: OSError = BUSY) -> None:
+        self.refusals, self.error, self.reads = refusals, error, 0
+
+    def read(self, size: int = 9) -> bytes:
+        self.reads += 1
+        if self.reads <= self.refusals:
+            raise self.error
+        return b"rows"[:size]
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The places that were waited for."""
+    waited: list[str] = []
+    monkeypatch.setattr(s3, "wait_for", waited.append)
+    return waited
+
+
+def test_a_read_is_repeated_until_the_store_answers(waits: list[str]) -> None:
+    store = Store(REPEATED_READS - 1)
+    assert repeated("s3://b/k", store.read) == b"rows"
+    assert (store.reads, waits) == (REPEATED_READS, ["s3://b/k"] * (REPEATED_READS - 1))
+
+
+def test_the_last_refusal_is_the_error(waits: list[str]) -> None:
+    store = Store(REPEATED_READS)
+    with pytest.raises(OSError, match="SlowDown"):
+        repeated("s3://b/k", store.read)
+    assert (store.reads, len(waits)) == (REPEATED_READS, REPEATED_READS - 1)
+
+
+def test_damage_is_read_again_on_s3_and_other_errors_are_not(waits: list[str]) -> None:
+    """The bytes may have been changed on the way."""
+    damage, denied = OSError("Unexpected end of stream"), PermissionError(errno.EACCES, "no")
+    for uri, error, reads in (("s3://b/k", damage, REPEATED_READS), ("/k", damage, 1), ("s3://b/k", denied, 1)):
+        store = Store(REPEATED_READS, error)
+        with pytest.raises(OSError, match=r"Unexpected|no"):
+            repeated(uri, store.read, also_damage=True)
+        assert (store.reads, waits) == (reads, [])
+    assert repeated("s3://b/k", Store(REPEATED_READS - 1, damage).read, also_damage=True) == b"rows"
+    store = Store(1, damage)  # of a read that checks nothing
+    with pytest.raises(OSError, match="Unexpected"):
+        repeated("s3://b/k", store.read)

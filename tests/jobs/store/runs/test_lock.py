@@ -21,8 +21,8 @@ from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.locations import find
 from jobs.store.run_files import run_uri
-from jobs.store.runs import lease, lock
-from jobs.store.runs.lease import Holder
+from jobs.store.runs import lock
+from jobs.store.runs.lock import Holder
 from jobs.store.runs.table_run import check_place, open_run, survey
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
@@ -152,7 +152,7 @@ class TestLease:
 
     @pytest.fixture
     def table(self, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        monkeypatch.setattr(lease, "SETTLE_S", (0.0, 0.0))  # no other process writes at the same time
+        monkeypatch.setattr(lock, "SETTLE_S", (0.0, 0.0))  # no other process writes at the same time
         uri = f"{s3}/{tmp_path.name}/out"
         complete(plan(uri))
         return uri
@@ -161,9 +161,9 @@ class TestLease:
         self, table: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = time.time()
-        other = lease.Holder("head-2", 7, now)
+        other = lock.Holder("head-2", 7, now)
         with monkeypatch.context() as patch:
-            patch.setattr(lease.Holder, "this_process", staticmethod(lambda: other))
+            patch.setattr(lock.Holder, "this_process", staticmethod(lambda: other))
             assert lock.acquire(table)
         lock._leases.pop(table)._released.set()  # it is another process's
         for overwrite in (False, True):
@@ -171,42 +171,42 @@ class TestLease:
                 InputError, match=r"process 7 on head-2 is writing this table; wait .* or 1\d\d s after"
             ):
                 begin(plan(table), overwrite=overwrite)
-        taken = lease.Lease(table, clock=lambda: now + 2 * lease.LEASE_S)
+        taken = lock.Lease(table, clock=lambda: now + 2 * lock.LEASE_S)
         assert taken._is_ours()
         taken.release()
-        assert not locations.exists(run_uri(table, lease.NAME))
+        assert not locations.exists(run_uri(table, lock.LEASE))
 
     def test_a_process_of_this_host_that_was_killed_is_not_waited_for(self, table: str) -> None:
         holder = subprocess.run([sys.executable, "-c", HOLDER, table], cwd=ROOT, input=b"", check=True, timeout=120)
         assert holder.returncode == 0
-        ended = lease.Holder(socket.gethostname(), 2**22 - 1, 0.0)
-        content = {"holder": asdict(ended), "until": time.time() + lease.LEASE_S}
-        locations.replace(run_uri(table, lease.NAME), json.dumps(content).encode())
+        ended = lock.Holder(socket.gethostname(), 2**22 - 1, 0.0)
+        content = {"holder": asdict(ended), "until": time.time() + lock.LEASE_S}
+        locations.replace(run_uri(table, lock.LEASE), json.dumps(content).encode())
         run = begin(plan(table), overwrite=True)  # which deletes all but the lease
         assert lock._leases[table]._is_ours()
         complete(plan(table))
         del run
-        locations.replace(run_uri(table, lease.NAME), b"damaged")
+        locations.replace(run_uri(table, lock.LEASE), b"damaged")
         assert lock.acquire(table)
         lock.release(table)
 
     def test_a_lease_is_renewed_until_another_process_has_it(self, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
         interrupted: list[bool] = []
         monkeypatch.setattr(_thread, "interrupt_main", lambda _: interrupted.append(True))
-        monkeypatch.setattr(lease, "RENEW_S", 0.01)
+        monkeypatch.setattr(lock, "RENEW_S", 0.01)
         clock = itertools.count(1e9)
-        held = lease.Lease(table, clock=lambda: float(next(clock)))
-        first = lease._read(run_uri(table, lease.NAME))
-        while (read := lease._read(run_uri(table, lease.NAME))) == first:
+        held = lock.Lease(table, clock=lambda: float(next(clock)))
+        first = lock._read_lease(run_uri(table, lock.LEASE))
+        while (read := lock._read_lease(run_uri(table, lock.LEASE))) == first:
             time.sleep(0.01)
         assert read is not None
-        content = {**read, "holder": asdict(lease.Holder("head-2", 7, 0.0))}
+        content = {**read, "holder": asdict(lock.Holder("head-2", 7, 0.0))}
         while not interrupted:  # a renewal may write over it once
-            locations.replace(run_uri(table, lease.NAME), json.dumps(content).encode())
+            locations.replace(run_uri(table, lock.LEASE), json.dumps(content).encode())
             time.sleep(0.1)
         assert held.is_lost
         held.release()
-        assert locations.exists(run_uri(table, lease.NAME))  # it is the other's
+        assert locations.exists(run_uri(table, lock.LEASE))  # it is the other's
 
     def test_a_lease_that_is_released_while_it_is_renewed_is_not_lost(
         self, table: str, monkeypatch: pytest.MonkeyPatch
@@ -214,8 +214,8 @@ class TestLease:
         """The run has ended: its process, perhaps at the next step of a pipeline, must not be interrupted."""
         interrupted: list[bool] = []
         monkeypatch.setattr(_thread, "interrupt_main", lambda _: interrupted.append(True))
-        monkeypatch.setattr(lease, "RENEW_S", 0.01)
-        read, renewing, released = lease._read, threading.Event(), threading.Event()
+        monkeypatch.setattr(lock, "RENEW_S", 0.01)
+        read, renewing, released = lock._read_lease, threading.Event(), threading.Event()
 
         def paused(uri: str) -> Any:
             if threading.current_thread().name == "lease":
@@ -223,15 +223,15 @@ class TestLease:
                 released.wait(1)
             return read(uri)
 
-        monkeypatch.setattr(lease, "_read", paused)
-        held = lease.Lease(table)
+        monkeypatch.setattr(lock, "_read_lease", paused)
+        held = lock.Lease(table)
         assert renewing.wait(60)
         held.release()
         released.set()
         time.sleep(0.3)
         assert not held.is_lost
         assert not interrupted
-        assert not locations.exists(run_uri(table, lease.NAME))
+        assert not locations.exists(run_uri(table, lock.LEASE))
 
 
 def test_a_process_with_a_reused_number_is_another_one() -> None:

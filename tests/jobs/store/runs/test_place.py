@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import InputError
+from jobs.store.files import locations
 from jobs.store.files.objects import Object
-from jobs.store.runs import place
+from jobs.store.run_files import IDENTITY, run_uri
+from jobs.store.runs import lock, place
+from jobs.store.runs.place import check_identity
 from jobs.store.units import Unit
 from tests.cases import check_cases
 from tests.factories import record, write_records
+from tests.jobs.store.small_runs import complete, plan
 
 
 def test_names_that_a_run_writes() -> None:
@@ -93,3 +97,40 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
     with pytest.raises(InputError, match=f"^out={tmp_path}/a/b: {tmp_path} cannot be written; .* use another out="):
         place.check_creatable(f"{tmp_path}/a/b")
     assert asked == [(tmp_path, os.W_OK | os.X_OK)]
+
+
+def test_without_the_identity_the_footers_decide(out: str) -> None:
+    """The file may be lost after it was written and before it is read back."""
+    planned, other = plan(out), plan(out, identity={"rules": {"x": 9}})
+    complete(planned)
+    locations.remove([run_uri(out, IDENTITY)])
+    check_identity(out, planned)
+    with pytest.raises(InputError, match=r"identity\.json is missing"):
+        check_identity(out, other)
+
+
+def test_another_list_of_exclusions_is_named_only_if_nothing_else_differs(out: str) -> None:
+    complete(plan(out, identity={"x": 1, "exclusions": "a"}))
+    with pytest.raises(InputError, match="exclusions= names another list"):
+        check_identity(out, plan(out, identity={"x": 1, "exclusions": "b"}))
+    with pytest.raises(InputError, match="also differing: x"):
+        check_identity(out, plan(out, identity={"x": 2, "exclusions": "b"}))
+
+
+def test_a_store_without_conditions_is_checked_again_and_warned_about_once(
+    out: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The identity that was written may have replaced that of another run, whose objects are there."""
+    complete(plan(out))
+    locations.remove([run_uri(out, IDENTITY)])
+    monkeypatch.setattr(locations, "creates_once", lambda _: False)
+    monkeypatch.setattr(lock, "settle", lambda: None)
+    with pytest.raises(InputError, match="the units were written with another configuration"):
+        place.claim(out, plan(out, identity={"rules": {"x": 9}}), ())
+    monkeypatch.setattr(place, "_warned", set())
+    for uri in ("s3://one/a", "s3://one/b", "s3://two/a"):
+        place.warn_of_store(uri)
+    assert [record.args for record in caplog.records] == [("s3://one/a",), ("s3://two/a",)]
+    monkeypatch.setattr(locations, "creates_once", lambda _: True)
+    place.warn_of_store("s3://three/a")
+    assert len(caplog.records) == 2

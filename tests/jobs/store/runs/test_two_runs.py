@@ -15,7 +15,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.process import signals
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, read_json, run_uri
-from jobs.store.runs import lease
+from jobs.store.runs import lock
 from tests.fault_proxy import FaultProxy, through
 from tests.jobs.store.racing import Racer, race
 from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, plan, write
@@ -23,8 +23,8 @@ from tests.jobs.store.small_runs import ALL_ROWS, begin, complete, contents, pla
 TAKE = """
 import sys
 from jobs.errors import InputError
-from jobs.store.runs import lease
-refuse = lease.Lease._refuse_other
+from jobs.store.runs import lock
+refuse = lock.Lease._refuse_other
 calls = []
 
 def pausing(self):
@@ -34,9 +34,9 @@ def pausing(self):
         print("ready", flush=True)
         sys.stdin.readline()
 
-lease.Lease._refuse_other = pausing
+lock.Lease._refuse_other = pausing
 try:
-    lease.Lease(sys.argv[1])
+    lock.Lease(sys.argv[1])
     print("taken", flush=True)
     sys.stdin.readline()
 except InputError:
@@ -81,8 +81,8 @@ def test_two_configurations_on_a_store_that_ignores_conditions(racers: list[Race
 @pytest.mark.long
 def test_one_of_two_takes_over_an_expired_lease(racers: list[Racer], out: str) -> None:
     complete(plan(out))
-    expired = {"holder": asdict(lease.Holder("head-2", 7, 0.0)), "until": time.time() - 1}
-    locations.replace(run_uri(out, lease.NAME), json.dumps(expired).encode())
+    expired = {"holder": asdict(lock.Holder("head-2", 7, 0.0)), "until": time.time() - 1}
+    locations.replace(run_uri(out, lock.LEASE), json.dumps(expired).encode())
     racers += [Racer(TAKE, out), Racer(TAKE, out)]
     assert [racer.read() for racer in racers] == ["ready", "ready"]
     for racer in racers:
@@ -93,15 +93,15 @@ def test_one_of_two_takes_over_an_expired_lease(racers: list[Racer], out: str) -
 def test_a_run_that_lost_its_lease_is_interrupted_and_writes_no_manifest(
     out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "RENEW_S", 0.05)
+    monkeypatch.setattr(lock, "RENEW_S", 0.05)
     run = begin(plan(out))
-    stolen = {"holder": asdict(lease.Holder("head-2", 7, 0.0)), "until": time.time() + 100}
+    stolen = {"holder": asdict(lock.Holder("head-2", 7, 0.0)), "until": time.time() + 100}
 
     def execute(_: object) -> None:
         for task in run.todo:
             write(run, task)
         for _ in itertools.count():
-            locations.replace(run_uri(out, lease.NAME), json.dumps(stolen).encode())  # a renewal may write over it once
+            locations.replace(run_uri(out, lock.LEASE), json.dumps(stolen).encode())  # a renewal may write over it once
             time.sleep(0.1)
 
     monkeypatch.setattr(cli, "job", lambda name: cli.Job(name, object, execute))
@@ -115,4 +115,4 @@ def test_a_run_that_lost_its_lease_is_interrupted_and_writes_no_manifest(
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    assert lease._read(run_uri(out, lease.NAME)) == stolen
+    assert lock._read_lease(run_uri(out, lock.LEASE)) == stolen

@@ -9,10 +9,10 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store.files.objects import Object
-from jobs.store.limits import Taken
 from jobs.store.reading import open_table
 from jobs.store.run_files import read_inputs
-from jobs.store.runs.single_unit import UNIT_ROWS, write_small
+from jobs.store.runs.small_table import UNIT_ROWS, write_small
+from jobs.store.table_plan import Taken
 from jobs.store.writer import Reject
 from jobs.tables import TABLES
 

@@ -11,10 +11,9 @@ from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.identity import ROWS, UNITS, identity_hash
-from jobs.store.limits import Taken
 from jobs.store.run_files import identity_at
 from jobs.store.runs.table_run import open_run
-from jobs.store.table_plan import TablePlan
+from jobs.store.table_plan import TablePlan, Taken
 from jobs.store.units import LIMIT, Unit
 from jobs.store.writer import Reject, UnitWriter
 
