@@ -21,11 +21,15 @@ import pyarrow.compute as pc
 
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
-from jobs.judging import calibrate_config, calibration, kept_raters, kept_rubric
-from jobs.judging.calibrate_config import CalibrateConfig
-from jobs.judging.calibration import SettingChoice
-from jobs.judging.halves import attribute_values, halves, other
-from jobs.judging.reference import read_reference
+from jobs.judging import calibration, kept_rubric, rating_tables
+from jobs.judging.calibration import (
+    CalibrateConfig,
+    SettingChoice,
+    attribute_values,
+    halves,
+    other_half,
+    read_reference,
+)
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -47,7 +51,7 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
         InputError: the value of a key is not allowed, the tables do not fit, or nothing can be chosen; nothing was
             written.
     """
-    question = calibrate_config.checked(cfg)
+    question = calibration.checked_question(cfg)
     source, items = open_table(cfg.input, "ratings"), open_tables(cfg.items, "items")
     base, raters = calibration.facts(source)
     cfg = replace(cfg, condition=cfg.condition or (f"{base}; {CONDITION}" if base else CONDITION))
@@ -75,7 +79,7 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
                 writer.counts.filtered["excluded"] = pc.sum(is_excluded).as_py() or 0
             writer.write(kept.filter(pc.invert(is_excluded)))
     run.keep("choice.json", json.dumps([choice.to_json() for choice in choices.values()], indent=1).encode())
-    kept_raters.keep(run, calibration.with_choices(kept_raters.read([source]), choices.values()))
+    rating_tables.keep_raters(run, calibration.with_choices(rating_tables.read_raters([source]), choices.values()))
     manifest = run.finish()
     summary.show_result("calibrate", manifest, run)
     counted = "pairs of item and label with " + ("gold" if cfg.criterion == "f1" else "people's ratings")
@@ -100,10 +104,10 @@ def _choices(
     """Return the choice that rates each half, by half."""
     expected: Any = read_reference(cfg.reference) if cfg.criterion == "pearson" else calibration.gold_labels(items)
     scores = calibration.read_scores(source, parts, expected)
-    chosen_on = [cfg.choose_on, *([other(cfg.choose_on)] if cfg.cross else [])]
+    chosen_on = [cfg.choose_on, *([other_half(cfg.choose_on)] if cfg.cross else [])]
     return {
-        other(half): calibration.choose(
-            scores, half=half, other=other(half), criterion=cfg.criterion, threshold=cfg.threshold
+        other_half(half): calibration.choose(
+            scores, half=half, other_half=other_half(half), criterion=cfg.criterion, threshold=cfg.threshold
         )
         for half in chosen_on
     }

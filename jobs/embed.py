@@ -16,9 +16,16 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import MISSING
 
 from jobs.errors import InputError
-from jobs.models.encoder import EmbedderConfig, check_available, check_placement, encoder_facts, logit_scalars
-from jobs.models.encoder_inputs import PICTURES, TEXTS
-from jobs.models.encoder_run import stream_encoded
+from jobs.models.encoder import (
+    PICTURES,
+    TEXTS,
+    EmbedderConfig,
+    check_available,
+    check_placement,
+    encoder_facts,
+    logit_scalars,
+    stream_encoded,
+)
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows

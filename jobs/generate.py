@@ -22,12 +22,10 @@ from jobs.analysis.responses import keep_refusals
 from jobs.errors import InputError
 from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
-from jobs.judging.condition import with_condition
-from jobs.judging.drawn_items import item_units
-from jobs.judging.judging_summary import show_prompts
-from jobs.judging.model_run import model_plan, stream_items
-from jobs.judging.several_models import ModelsConfig, run_each
-from jobs.models.plan import plan_lines
+from jobs.judging.items import item_units
+from jobs.judging.model_config import ModelsConfig, run_each, with_condition
+from jobs.judging.model_run import model_plan, show_prompts, stream_items
+from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say

@@ -23,7 +23,7 @@ from actors.settings import check_positive
 from jobs.items_from import image_prompts, items_output
 from jobs.items_from.image_prompts import DrawnPictures, ImagePromptReader, PromptTables, model_of
 from jobs.models.image_model import ImageModelConfig, check_image_models
-from jobs.models.plan import plan_lines
+from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows

@@ -14,8 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.judging.methods import MethodConfig
-from jobs.judging.several_models import ModelsConfig, run_each
+from jobs.judging.model_config import MethodConfig, ModelsConfig, run_each
 from jobs.runtime.command_line import cli
 
 
@@ -37,12 +36,10 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
 
 
 def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
-    from jobs.judging import methods, prompt_trial, rubric_job
-    from jobs.judging.condition import with_condition
-    from jobs.judging.judging_summary import show_tallies
-    from jobs.judging.model_run import stream_items
-    from jobs.models import picture_tokens
-    from jobs.models.plan import plan_lines
+    from jobs.judging import model_run, prompt_trial, rubric_job
+    from jobs.judging.model_config import with_condition
+    from jobs.judging.model_run import show_tallies, stream_items
+    from jobs.models.placement import plan_lines
     from jobs.runtime import lifecycle
     from jobs.runtime.selection import exclusions
 
@@ -58,11 +55,11 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     if cfg.limit:
         note = f"asks {cfg.model.name} for {cfg.method} answers about the first {cfg.limit:,} {items.name}"
     if cfg.plan:
-        note += picture_tokens.expected(cfg.model, job.sources.pictures)
+        note += model_run.expected_tokens(cfg.model, job.sources.pictures)
     plan = rubric_job.plan(cfg, job, excluded)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=job.rubric.context_fields)
     run = lifecycle.begin("judge", cfg, plan, pools=pools, note=note, lines=lines)
-    stages = methods.stages(cfg, job.targets, job.ratings)
+    stages = rubric_job.judge_stages(cfg, job.targets, job.ratings)
     if run is None:
         prompt_trial.show(cfg, plan.units, job.reader, stages)
         return None

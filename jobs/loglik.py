@@ -21,15 +21,12 @@ from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
 from jobs.judging import kept_rubric, prompt_trial
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
-from jobs.judging.condition import with_condition
+from jobs.judging.calibration import read_reference, show_sweep
 from jobs.judging.items import ItemTables
-from jobs.judging.judging_summary import show_prompts
-from jobs.judging.model_run import model_plan, stream_items
-from jobs.judging.reference import read_reference, show_sweep
-from jobs.judging.settings import refuse_thought
-from jobs.judging.several_models import ModelsConfig, run_each
+from jobs.judging.model_config import ModelsConfig, refuse_thought, run_each, with_condition
+from jobs.judging.model_run import model_plan, show_prompts, stream_items
 from jobs.judging.targets import count_labels, own_labels, read_targets
-from jobs.models.plan import plan_lines
+from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection import exclusions

@@ -22,16 +22,11 @@ from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
 from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
-from jobs.judging import marking_trial, prompt_trial
-from jobs.judging.condition import with_condition
-from jobs.judging.drawn_items import item_units
-from jobs.judging.items import ItemTables, Reader, open_sources
-from jobs.judging.judging_summary import show_marks
-from jobs.judging.model_run import model_plan, stream_items
-from jobs.judging.settings import check_model, refuse_thought
-from jobs.judging.several_models import SeveralModelsConfig, run_each
-from jobs.models import picture_tokens
-from jobs.models.plan import plan_lines
+from jobs.judging import model_run, prompt_trial
+from jobs.judging.items import ItemTables, Reader, item_units, open_sources
+from jobs.judging.model_config import SeveralModelsConfig, check_model, refuse_thought, run_each, with_condition
+from jobs.judging.model_run import model_plan, show_marks, stream_items
+from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
@@ -71,7 +66,7 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
     rows = min(drawn.rows, cfg.limit or drawn.rows)
     note = f"asks {cfg.model.name} to mark {2 * rows:,} texts of {rows:,} items ({cfg.method})"
     if cfg.plan and cfg.shows_picture:
-        note += picture_tokens.expected(cfg.model, sources.pictures)
+        note += model_run.expected_tokens(cfg.model, sources.pictures)
     metadata = {"rater": cfg.model.rater, "method": cfg.method}
     plan = model_plan(cfg, "spans", _identity(cfg, sources, excluded), units=drawn.units, metadata=metadata)
     lines = [*plan_lines(cfg, cfg.model), *drawn.lines]
@@ -79,7 +74,7 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
     reader = Reader("items", tuple(sources.joined_tables), (), cfg.shows_picture, whole_texts=True)
     settings, model = MarkingSettings.part_of(cfg), ModelSettings.part_of(cfg.model)
     if run is None:
-        marking_trial.show(cfg, plan.units, reader, settings=settings, model=model)
+        prompt_trial.show_marking(cfg, plan.units, reader, settings=settings, model=model)
         return None
     for line in drawn.lines:
         say(f"  {line}")

@@ -19,7 +19,7 @@ from actors.conditions import ConditionSettings
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric, identity
 from jobs.errors import InputError
-from jobs.judging import kept_raters, kept_rubric
+from jobs.judging import kept_rubric, rating_tables
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
@@ -88,7 +88,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
         resources=cfg.resources,
     )
     manifest = lifecycle.end("parse", run, excluded)
-    kept_raters.keep(run, kept_raters.read([responses]))  # the models that wrote the answers
+    rating_tables.keep_raters(run, rating_tables.read_raters([responses]))  # the models that wrote the answers
     return manifest
 
 

@@ -21,7 +21,7 @@ from omegaconf import MISSING
 from actors.quantities import quantity
 from jobs.analysis import question_scores
 from jobs.errors import InputError
-from jobs.judging import kept_raters
+from jobs.judging import rating_tables
 from jobs.metrics import dsg
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
@@ -110,7 +110,7 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
             f"{counts['partial']:,} of {quantity(counts['scores'], 'picture')} lack some, which {rest}"
         )
     summary.show_exclusions(excluded, exclusion_filter.take_matched())
-    kept_raters.keep(run, kept_raters.read([ratings]))
+    rating_tables.keep_raters(run, rating_tables.read_raters([ratings]))
     return manifest
 
 

@@ -23,13 +23,12 @@ from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs.errors import InputError
 from jobs.items_from.input_rows import open_file
-from jobs.judging import kept_raters
-from jobs.judging.settings import check_model
-from jobs.models.plan import plan_lines
-from jobs.questioning.config import MARK, REFUSE, QuestionsConfig
-from jobs.questioning.file import read_questions
-from jobs.questioning.rows import question_row
-from jobs.questioning.texts import read_units
+from jobs.judging import rating_tables
+from jobs.judging.model_config import check_model
+from jobs.models.placement import plan_lines
+from jobs.questioning.question_file import MARK, REFUSE, QuestionsConfig, read_questions
+from jobs.questioning.question_graph import question_row
+from jobs.questioning.question_writer import read_units
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import check_plan
@@ -123,7 +122,7 @@ def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
     )
     if run is None:
         return None
-    from jobs.questioning.writer import QuestionWriter
+    from jobs.questioning.question_writer import QuestionWriter
     from jobs.runtime import stages
 
     settings = {"model": ModelSettings.part_of(cfg.model), "settings": SamplingSettings.part_of(cfg)}
@@ -137,7 +136,7 @@ def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
         counted="texts",
     )
     manifest = lifecycle.end("questions", run, exclusions.read_exclusions(None))
-    kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
+    rating_tables.keep_raters(run, rating_tables.raters_of_model(cfg.model, manifest["counts"]["tallies"]))
     return manifest
 
 

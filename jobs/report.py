@@ -21,7 +21,7 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_inputs import ReportInputs, open_inputs
 from jobs.analysis.report_tables import rows_of_items, summarize_ratings
 from jobs.analysis.standings import standings
-from jobs.judging import kept_raters
+from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.page import gallery
 from jobs.page.build import report_page, wording
@@ -52,7 +52,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     check(cfg)
     tables = open_inputs(cfg)
     rubrics = read_rubrics(tables.ratings)
-    models = kept_raters.read([*tables.ratings, *tables.responses])
+    models = rating_tables.read_raters([*tables.ratings, *tables.responses])
     refuse_foreign(cfg.out, "index.html")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)

@@ -21,7 +21,7 @@ from actors.search.settings import COSINE, SearchSettings
 from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, check_same_space, find_corpus, space_of
 from jobs.corpora.vectors import layout_of
 from jobs.errors import InputError
-from jobs.models.devices import check_device
+from jobs.models.placement import check_device
 from jobs.purging.purged_table import purged_table
 from jobs.retrieval.faiss_index import FaissConfig, check_faiss_export, export_faiss_index
 from jobs.retrieval.queries import Calibration, check_distinct, kept_calibration, open_queries

@@ -66,7 +66,7 @@ def execute(cfg: TricItemsConfig) -> dict[str, Any]:
         config=asdict(cfg),
         inputs=(neighbors.whole(),),
         unit_rows=cfg.unit_rows,
-        metadata={"condition": cfg.dates},  # jobs.judging.condition
+        metadata={"condition": cfg.dates},  # jobs.judging.model_config
     )
     targets = sum(len(row["targets"]) for row in rows)
     amounts = f"{quantity(len(rows), 'picture')}, {quantity(targets, 'caption')} to judge"

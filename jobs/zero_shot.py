@@ -16,14 +16,12 @@ from omegaconf import MISSING
 
 from actors.conditions import ConditionSettings
 from jobs.corpora.embeddings import VectorSpace, check_same_space, space_of
-from jobs.judging import kept_raters
-from jobs.judging.condition import with_condition
-from jobs.judging.item_vectors import INPUTS, open_vectors
+from jobs.judging import rating_tables
 from jobs.judging.items import ItemTables
+from jobs.judging.model_config import with_condition
 from jobs.judging.targets import count_labels
-from jobs.judging.template_file import Sentences, read_sentences
-from jobs.models.encoder import EmbedderConfig, check_available, check_placement, encoder_facts
-from jobs.models.encoder_run import stream_encoded
+from jobs.judging.zero_shot_inputs import INPUTS, Sentences, open_vectors, read_sentences
+from jobs.models.encoder import EmbedderConfig, check_available, check_placement, encoder_facts, stream_encoded
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
@@ -91,7 +89,7 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
     )
     manifest = lifecycle.end("zero_shot", run, excluded)
     rater = {"rater": facts.encoder, "kind": "encoder", "dtype": cfg.embedder.dtype}
-    kept_raters.keep(run, [rater | {"model": cfg.embedder.checkpoint, "revision": cfg.embedder.pretrained}])
+    rating_tables.keep_raters(run, [rater | {"model": cfg.embedder.checkpoint, "revision": cfg.embedder.pretrained}])
     return manifest
 
 

@@ -47,9 +47,9 @@ def read_raters(
 
     Args:
         methods: rater -> the methods of its ratings.
-        kept: rows of table `raters` that are kept with tables of ratings (`jobs.judging.kept_raters.read`). Their kind
-            takes precedence over the method. Their family is not used, because it is an architecture that models of
-            different makers share.
+        kept: rows of table `raters` that are kept with tables of ratings (`jobs.judging.rating_tables.read_raters`).
+            Their kind takes precedence over the method. Their family is not used, because it is an architecture that
+            models of different makers share.
         gold: globs of raters whose answers are right.
         groups: columns of `raters` that divide people into groups.
 

@@ -20,7 +20,7 @@ from jobs.analysis.remarks import remark_metrics
 from jobs.analysis.responses import refusal_rates
 from jobs.analysis.span_marks import methods_of
 from jobs.analysis.span_metrics import SpanTables, read_span_tables, span_metrics
-from jobs.judging import kept_raters
+from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics import refusals
 from jobs.metrics.distributions import Distribution, Distributions
@@ -282,5 +282,5 @@ def _entity_metrics(terms: Sequence[TableSource]) -> Iterator[Metric]:
 
 def _span_kinds(tables: ReportTables, gold: Sequence[str]) -> dict[str, str]:
     """Return the kinds of the raters who marked spans; they may have no ratings."""
-    kept = kept_raters.read(tables.spans)
+    kept = rating_tables.read_raters(tables.spans)
     return read_raters(tables.raters, methods_of(tables.spans), gold=gold, groups=(), kept=kept).kinds

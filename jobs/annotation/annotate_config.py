@@ -7,7 +7,7 @@ from omegaconf import MISSING
 
 from jobs.annotation.form import WelfareConfig
 from jobs.errors import InputError
-from jobs.judging.settings import OwnQuestionsConfig
+from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store import table_plan

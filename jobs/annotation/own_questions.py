@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import InputError
+from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.judging.own_questions import candidate_sets, is_asked
-from jobs.judging.settings import OwnQuestionsConfig
 from jobs.runtime.process.console import say
 from jobs.store.reading import open_table
 

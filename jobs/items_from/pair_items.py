@@ -25,7 +25,7 @@ from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.kept_rows import KeptRows, column_keys
-from jobs.judging.condition import METADATA
+from jobs.judging.model_config import CONDITION
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
 from jobs.store.files.objects import CompactList, Object
 from jobs.store.files.spool import Spool
@@ -122,7 +122,7 @@ def pair_plan(
             },
             read=lambda unit: reader.read(list(pairs.ordered(unit.extra[FROM], unit.extra[TO]))),
             derived=True,
-            condition=sources.items.metadata.get(METADATA, ""),
+            condition=sources.items.metadata.get(CONDITION, ""),
             lines=list(_lines(sizes, by, orders, groups.left_out)),
             matched=groups.matched,
             limit=None if limit is None else taken,

@@ -10,9 +10,9 @@ from actors.rubrics.instructions import QUESTIONS_WORD, Instruction, QuestionWor
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.templates import TARGET_WORD
 from actors.vlm.settings import ContextSettings, ModelSettings
+from jobs.judging import model_run
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
-from jobs.judging.settings import AskingConfig, UsesModel, check_model
-from jobs.models import picture_tokens
+from jobs.judging.model_config import AskingConfig, UsesModel, check_model
 from jobs.runtime.stage_contract import Stage
 
 
@@ -42,7 +42,7 @@ class AskedPrompt:
         return self.instruction.begin(**{name: words[name] for name in self.instruction.words & words.keys()})
 
     def check_model(self, cfg: UsesModel) -> None:
-        """Check that the model exists and accepts what the prompt shows (`jobs.judging.settings.check_model`)."""
+        """Check that the model exists and accepts what the prompt shows (`jobs.judging.model_config.check_model`)."""
         check_model(cfg, shown_by=f"prompt {self.instruction.name!r}" if self.instruction.shows_picture else "")
 
     def open_sources(self, cfg: AskingConfig) -> ItemTables:
@@ -61,7 +61,7 @@ class AskedPrompt:
         """Return the tokens per picture as a phrase for the plan; empty without plan=true or without pictures."""
         if not cfg.plan or not self.instruction.shows_picture:
             return ""
-        return picture_tokens.expected(cfg.model, sources.pictures)
+        return model_run.expected_tokens(cfg.model, sources.pictures)
 
     def stage(self, cfg: AskingConfig, *, answer_tokens: int, keeps_pictures: bool = False) -> Stage:
         """Return the stage that prepares the prompts; takes arguments of `actors.prompt_preparer.PromptPreparer`."""

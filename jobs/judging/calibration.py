@@ -1,28 +1,127 @@
-"""Choice among the settings of `loglik` on some items, by gold labels or by people's ratings."""
+"""The settings of `loglik`: their agreement with reference ratings, and the choice among them (`calibrate`).
 
+Settings are chosen by gold labels or by people's ratings on one half of the items and applied to the other half.
+"""
+
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from omegaconf import MISSING
 
 from actors import schemas
+from actors.conditions import ConditionSettings
+from actors.ids import content_id
 from actors.loglik_rater import METHOD
+from actors.quantities import quantity
+from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm.debiasing import Moments
 from jobs.errors import InputError
-from jobs.judging.reference import Reference
+from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.thresholds import best_threshold, f1_at
-from jobs.store.reading import TableSource
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.process.console import say
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource, open_table
+from jobs.store.runs.table_run import TableRun
 
 # Per pair of item and label: the model's score, and gold (1 or 0) or people's score.
 Scores = tuple[list[float], list[float]]
+Reference = dict[tuple[str, str], float]  # (item_id, target) -> mean score
 CRITERIA = ("f1", "pearson")
 CALIBRATED = "loglik_threshold"  # column `method` of answers that a threshold determines
+HALVES = ("a", "b")
+
+
+@dataclass
+class CalibrateConfig(ConditionSettings, Writing):
+    """Keys of `calibrate`."""
+
+    input: str = MISSING  # a table of ratings by remine loglik, of one model and one condition
+    items: list[str] = field(default_factory=list)  # tables of items with gold, or globs; also for split_by=
+    criterion: str = "f1"  # f1 with the gold of items=, or pearson with reference=
+    reference: str | None = None  # people's ratings, for criterion=pearson: a table or a glob
+    threshold: float | None = None  # log-likelihood from which a label holds; null: chosen with lambda and T
+    choose_on: str = "a"  # the half on which the settings are chosen; the other half is rated
+    cross: bool = False  # choose on the other half too, so that all items are rated
+    split_by: str | None = None  # attribute of items=, such as prompt_id, whose values stay in one half; null: none
+    seed: int = 0  # seed of the split into halves
+    rubric: dict[str, Any] = field(default_factory=dict)  # with criterion=f1: whose highest and lowest answers are used
+
+
+def checked_question(cfg: CalibrateConfig) -> Question | None:
+    """Return the question whose answers are used; None with criterion=pearson.
+
+    Raises:
+        InputError: the value of a key is not allowed.
+    """
+    if cfg.criterion not in CRITERIA:
+        raise InputError(f"criterion={cfg.criterion}: must be one of {', '.join(CRITERIA)}")
+    if cfg.choose_on not in HALVES:
+        raise InputError(f"choose_on={cfg.choose_on}: must be one of {', '.join(HALVES)}")
+    if cfg.split_by and not cfg.items:
+        raise InputError(f"split_by={cfg.split_by}: set items= to the tables with this attribute")
+    if cfg.criterion == "pearson":
+        if not cfg.reference or cfg.threshold is not None:
+            raise InputError("criterion=pearson: reference= is required, and threshold= is not allowed")
+        return None
+    if not cfg.items or cfg.reference:
+        raise InputError("criterion=f1: items= with gold is required, and reference= is not allowed")
+    try:
+        questions = Rubric.from_dict(cfg.rubric).questions
+    except ValueError as error:
+        raise InputError(f"calibrate: {error}") from error
+    if len(questions) != 1 or questions[0].scale != "ordinal":
+        raise InputError(f"rubric={cfg.rubric['name']}: must have one question, whose answers have scores")
+    return questions[0]
+
+
+def half_of(key: str, seed: int) -> str:
+    """Return the half, one of `HALVES`, of the item `key`, or of the items whose attribute has the value `key`."""
+    return HALVES[int(content_id("half", str(seed), key)[:8], 16) % 2]
+
+
+def other_half(half: str) -> str:
+    """Return the other half."""
+    return HALVES[1 - HALVES.index(half)]
+
+
+def halves(items: Iterable[str], seed: int, keys: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return item -> half (one of `HALVES`), drawn by a hash of the seed.
+
+    Args:
+        keys: item -> value of the attribute `split_by=`; items with the same value are in the same half. None: each
+            item is drawn separately.
+
+    Raises:
+        InputError: an item is not in `keys`.
+    """
+    parts = {}
+    for item in items:
+        if keys is not None and item not in keys:
+            raise InputError(
+                f"split_by=: item {item} does not have the attribute; omit split_by=, or set it to another attribute"
+            )
+        parts[item] = half_of(keys[item] if keys is not None else item, seed)
+    return parts
+
+
+def attribute_values(sources: Iterable[TableSource], name: str) -> dict[str, str]:
+    """Return the value of an attribute for each item that has it, by item."""
+    return {
+        row["item_id"]: value
+        for source in sources
+        for batch in source.batches(["item_id", "attributes"])
+        for row in batch.to_pylist()
+        if (value := dict(row["attributes"] or ()).get(name))
+    }
 
 
 @dataclass(frozen=True)
@@ -71,6 +170,25 @@ def facts(source: TableSource) -> tuple[str, list[str]]:
     if names["method"] != {METHOD} or len(bases) != 1:
         raise InputError(f"input={source.uri}: must be ratings by remine loglik under one condition")
     return bases.pop(), sorted(names["rater"])
+
+
+def read_reference(pattern: str | None) -> Reference:
+    """Return the mean score of each item and target over the raters of the tables at `pattern`.
+
+    Raises:
+        InputError: there is no such table, or none of its ratings has a score; or as `open_ratings`.
+    """
+    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0])
+    for source in open_ratings([pattern]) if pattern else ():
+        for rows in source.batches(["item_id", "target", "score", "status"]):
+            for row in rows.to_pylist():
+                if row["status"] == Status.OK and row["score"] is not None:
+                    entry = sums[row["item_id"], row["target"]]
+                    entry[0] += row["score"]
+                    entry[1] += 1
+    if pattern and not sums:
+        raise InputError(f"reference={pattern}: none of its ratings has a score; name ratings on an ordinal scale")
+    return {key: total / n for key, (total, n) in sums.items()}
 
 
 def gold_labels(sources: Iterable[TableSource]) -> dict[str, frozenset[str]]:
@@ -194,3 +312,31 @@ def _expected(expected: Mapping[Any, Any], item: str, target: str) -> float | No
         return float(expected[item, target])
     right = expected.get(item)
     return None if right is None else float(target in right)
+
+
+def show_sweep(run: TableRun, reference: Reference, conditions: Sequence[str]) -> None:
+    """Print Pearson's r of each condition's scores with the reference, the best first; store it with the run."""
+    moments = {condition: Moments() for condition in conditions}
+    items = pa.array(sorted({item for item, _ in reference}), pa.string())
+    for footer in open_table(run.target.out, "ratings").footers:
+        rows = read_unit(footer.object.uri, columns=["item_id", "target", "condition", "score", "status"])
+        for condition, (scores, expected) in _pairs(rows.filter(pc.is_in(rows["item_id"], items)), reference).items():
+            moments[condition].add(np.array(scores), np.array(expected))
+    ranked = sorted(moments.items(), key=lambda entry: (entry[1].pearson is None, -(entry[1].pearson or 0.0)))
+    sweep = [{"setting": name, "pearson": moment.pearson, "n": moment.n} for name, moment in ranked]
+    run.keep("sweep.json", json.dumps(sweep, indent=1).encode())
+    for name, moment in ranked:
+        value = "undefined" if moment.pearson is None else f"{moment.pearson:.3f}"
+        say(f"  {name:24} Pearson's r {value} with the reference, {quantity(moment.n, 'pair')}")
+
+
+def _pairs(rows: pa.Table, reference: Reference) -> dict[str, tuple[list[float], list[float]]]:
+    """Return the scores of each condition, and the reference's for the same items and targets."""
+    pairs: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for row in rows.to_pylist():
+        expected = reference.get((row["item_id"], row["target"]))
+        if row["status"] == Status.OK and expected is not None:
+            scores, references = pairs[row["condition"]]
+            scores.append(row["score"])
+            references.append(expected)
+    return pairs

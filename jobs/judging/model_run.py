@@ -1,22 +1,36 @@
-"""A run in which a model answers about items: its plan, its stages, and what every such run prints and stores."""
+"""A run in which a model answers about items: its plan, its stages, and what every such run prints and stores.
+
+The plan estimates the tokens of pictures; the run prints their counts and other facts about prompts and answers.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from jobs.judging import kept_raters
-from jobs.judging.settings import ModelRunConfig
-from jobs.models import picture_tokens
+from actors.quantities import quantity
+from actors.status import Status
+from actors.vlm.picture_size import PixelBounds
+from jobs.judging import rating_tables
+from jobs.judging.model_config import ModelRunConfig
+from jobs.models.vlm import ModelConfig
 from jobs.runtime import lifecycle
+from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
+from jobs.store.object_rows import read_unit
+from jobs.store.reading import TableSource
 from jobs.store.runs.table_run import TableRun
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
+
+OBJECTS_READ = 8  # data objects of the table that an estimate reads
+SIZES_TRIED = 16  # number of sizes, evenly spaced in the order of their areas
+PIXELS_PER_TOKEN = 28 * 28  # of Qwen2.5-VL; used if the model's own processor is not available
 
 
 def model_plan(
@@ -69,6 +83,125 @@ def stream_items(
     ray_stages.stream(run, name=job, read=read, stages=stages, resources=cfg.resources)
     manifest = lifecycle.end(job, run, excluded)
     tallies = manifest["counts"]["tallies"]
-    picture_tokens.show_counted(cfg.model, tallies)
-    kept_raters.keep(run, kept_raters.of_model(cfg.model, tallies))
+    show_counted(cfg.model, tallies)
+    rating_tables.keep_raters(run, rating_tables.raters_of_model(cfg.model, tallies))
     return manifest
+
+
+def expected_tokens(model: ModelConfig, images: TableSource | None) -> str:
+    """Estimate the tokens per picture, as a phrase for the plan; empty if the model sees no pictures.
+
+    Args:
+        images: table of the pictures; the sizes in a few of its objects are read. None: the job shows no pictures.
+    """
+    if images is None:
+        return ""
+    if not (sizes := sample_sizes(images)):
+        return f"; pictures with {_bounds_text(model)}"
+    from actors.vlm.encoding import tokens_of_sizes
+
+    bounds = PixelBounds(**model.pixels)
+    tokens = tokens_of_sizes(model.checkpoint, sizes, bounds=bounds, revision=model.revision)
+    method = ""
+    if tokens == []:  # a text model
+        return ""
+    if tokens is None:
+        shown = [bounds.size(*size) for size in sizes]
+        tokens = [max(1, -(-width * height // PIXELS_PER_TOKEN)) for width, height in shown]
+        method = ", assuming 28 x 28 pixels per token because the model's processor is not on this machine"
+    mean = sum(tokens) / len(tokens)
+    return f"; pictures with {_bounds_text(model)}: about {mean:,.0f} tokens each, up to {max(tokens):,}{method}"
+
+
+def sample_sizes(images: TableSource) -> list[tuple[int, int]]:
+    """Return (width, height) of some pictures of a table, evenly spaced in the order of their areas, largest last."""
+    places = sorted({round(i * (len(images.footers) - 1) / max(1, OBJECTS_READ - 1)) for i in range(OBJECTS_READ)})
+    tables = [read_unit(images.footers[i].object.uri, columns=["width", "height", "status"]) for i in places]
+    rows = pa.concat_tables(tables)
+    rows = rows.filter(pc.and_(pc.equal(rows["status"], Status.OK.value), pc.greater(rows["width"], 0)))
+    sizes = list(zip(rows["width"].to_pylist(), rows["height"].to_pylist(), strict=True))
+    sizes = sorted((size for size in sizes if size[1]), key=lambda size: (size[0] * size[1], size))
+    if len(sizes) <= SIZES_TRIED:
+        return sizes
+    spaced = [sizes[(2 * i + 1) * len(sizes) // (2 * SIZES_TRIED)] for i in range(SIZES_TRIED - 1)]
+    return spaced + sizes[-1:]
+
+
+def show_counted(model: ModelConfig, tallies: Mapping[str, Mapping[str, int]]) -> None:
+    """Print how many pictures a run showed its model, and their mean tokens."""
+    counts = tallies.get("pictures", {})
+    if pictures := counts.get("shown"):
+        average = f"{counts['tokens'] / pictures:,.0f} tokens each"
+        say(f"  {quantity(pictures, 'picture')} shown, {average} ({_bounds_text(model)})")
+
+
+def _bounds_text(model: ModelConfig) -> str:
+    bounds = [f"{name}={'null' if value is None else f'{value:,}'}" for name, value in model.pixels.items()]
+    return ", ".join(bounds if model.min_pixels is not None else bounds[:1])
+
+
+def show_prompts(tallies: Mapping[str, Mapping[str, int]]) -> None:
+    """Print where prompts differ from their file; nothing if they do not.
+
+    Prints the number of items whose context was cut, in total and by field, and that of items without the text of their
+    condition, by reason, and whether the model's chat template takes no system turn.
+    """
+    if items := tallies.get("truncated", {}).get("items"):
+        fields = ", ".join(f"{field} {count:,}" for field, count in sorted(tallies["truncated field"].items()))
+        say(f"  context truncated of {items:,} items ({fields}); their rows name the fields in `truncated`")
+    if empty := tallies.get("empty context"):
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(empty.items()))
+        say(f"  no text of the condition for {quantity(sum(empty.values()), 'item')} ({reasons}); see `empty_context`")
+    if tallies.get("system text"):
+        say("  the model's chat template takes no system turn here: its text begins the user's turn")
+
+
+def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
+    """Print the tokens, the items cut, the device's share of the time, and the changes of rows that were rescored.
+
+    Args:
+        tallies: counts by group and key, from the run's manifest.
+    """
+    tokens = tallies.get("tokens", {})
+    if tokens.get("passed"):
+        whole = tokens["of whole prompts"]
+        factor = whole / tokens["passed"]
+        say(f"  prompts have {whole:,} tokens, {tokens['passed']:,} were computed ({factor:.1f} times fewer)")
+    show_prompts(tallies)
+    show_improbable(tallies)
+    milliseconds = tallies.get("milliseconds", {})
+    if milliseconds.get("all"):
+        share = milliseconds.get("device", 0) / milliseconds["all"]
+        say(f"  device busy {share:.0%} of {milliseconds['all'] / 1000:,.1f} s since the first batch")
+    if rescored := tallies.get("rescored"):
+        largest = max(map(float, tallies.get("rescored difference", {"0": 1})))
+        failed = f", {rescored['failed']:,} failed" if rescored.get("failed") else ""
+        say(
+            f"  rescored {quantity(rescored['rows'], 'row')} individually: {rescored.get('changed answers', 0):,} "
+            f"answers changed, largest difference of a probability {largest:.1e}{failed}"
+        )
+
+
+def show_improbable(tallies: Mapping[str, Mapping[str, int]]) -> None:
+    """Warn if most answers are ones that the model would hardly write; the manifest has the counts as well."""
+    answers = tallies.get("answers", {})
+    if (improbable := answers.get("improbable", 0)) > answers.get("scored", 0) / 2:
+        say(
+            f"  warning: in {improbable:,} of {answers['scored']:,} rows, the answers have less than 1 % of the "
+            "probability (outside_mass above 0.99): the model would write something else, such as a thought; look at "
+            "its prompts with plan=true show_prompts=1",
+            err=True,
+        )
+
+
+def show_marks(tallies: Mapping[str, Mapping[str, int]]) -> None:
+    """Print how many prompts `mark_spans` wrote and scored, and how long that took.
+
+    Args:
+        tallies: counts by group and key, from the run's manifest.
+    """
+    prompts = tallies.get("prompts", {})
+    seconds = tallies.get("milliseconds", {}).get("marking", 0) / 1000
+    if prompts:
+        counts = ", ".join(f"{count:,} {way}" for way, count in sorted(prompts.items()))
+        say(f"  prompts  {counts}, in {seconds:,.1f} s of the model's processes")

@@ -17,7 +17,7 @@ from actors.schemas import OWN_QUESTIONS
 from jobs.errors import InputError
 from jobs.judging.items import ItemTables, Reader
 from jobs.judging.joined_rows import matching_rows
-from jobs.judging.settings import OwnQuestionsConfig
+from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.store.files.objects import Object
 from jobs.store.writer import UnitTask
 

@@ -1,25 +1,41 @@
-"""Inputs and output of `judge`: rubric, labels, tables and the plan of its ratings."""
+"""Inputs, stages and output of `judge`: rubric, labels, tables, method and the plan of its ratings.
 
-from dataclasses import replace
-from typing import NamedTuple
+| method | stages |
+|---|---|
+| `closed` | `RubricPreparer` on CPUs, then `Judge` scores the allowed answers |
+| `reasoned` | `RubricPreparer` on CPUs, then `ReasoningJudge` generates reasoning and scores the answers after it |
+"""
 
-from actors.rubric_rater import default_targets
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+from actors.ids import content_id
+from actors.judge import Judge
+from actors.reasoning_judge import ENGINES as REASONING_ENGINES
+from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
+from actors.rubric_preparer import RubricPreparer
+from actors.rubric_rater import RubricRater, default_targets
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric import identity as rubric_identity
 from actors.vlm.model_checks import model_type
+from actors.vlm.rater_settings import ClosedSettings, ReasoningSettings, RubricSettings
+from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
-from jobs.judging import kept_rubric, methods, own_questions, prompt_trial, vllm_engine
+from jobs.judging import kept_rubric, own_questions, prompt_trial, vllm_engine
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
-from jobs.judging.methods import MethodConfig
+from jobs.judging.model_config import MethodConfig, OwnQuestionsConfig, check_model, refuse_thought
 from jobs.judging.model_run import model_plan
 from jobs.judging.own_questions import OwnQuestionsReader
-from jobs.judging.settings import OwnQuestionsConfig, check_model, refuse_thought
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
+from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
 from jobs.store.table_plan import TablePlan
+
+METHODS: dict[str, type[RubricSettings]] = {"closed": ClosedSettings, "reasoned": ReasoningSettings}
 
 
 class CheckedKeys(NamedTuple):
@@ -72,7 +88,7 @@ def check(cfg: MethodConfig) -> CheckedKeys:
     """
     try:
         prompt_trial.check(cfg)
-        methods.check_method(cfg)
+        check_method(cfg)
         vllm_engine.check(cfg)
         targets = read_targets(cfg.targets)
         rubric = Rubric.from_dict(cfg.rubric)
@@ -87,6 +103,26 @@ def check(cfg: MethodConfig) -> CheckedKeys:
         raise
     except ValueError as error:
         raise InputError(f"judge: {error}") from error
+
+
+def check_method(cfg: MethodConfig) -> None:
+    """Check that the method exists and that no key of another method is set.
+
+    Raises:
+        ValueError: the method is unknown, or a key that the method does not have differs from its default.
+    """
+    if cfg.method not in METHODS:
+        raise ValueError(f"method={cfg.method}: must be one of {', '.join(METHODS)}")
+    allowed = {field.name for field in fields(METHODS[cfg.method])}
+    for name, settings in METHODS.items():
+        for field in fields(settings):
+            value = getattr(cfg, field.name)
+            if field.name not in allowed and value != field.default:
+                raise ValueError(
+                    f"{field.name}={value}: method={cfg.method} has no such key; omit it, or set method={name}"
+                )
+    if cfg.method == "reasoned" and cfg.engine not in REASONING_ENGINES:
+        raise ValueError(f"engine={cfg.engine}: must be one of {', '.join(REASONING_ENGINES)} with method=reasoned")
 
 
 def _check_family(cfg: MethodConfig) -> None:
@@ -133,7 +169,7 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
         "rubric": {"name": rubric.name, "hash": rubric_identity(rubric, layout=layout), "layout": layout},
         "max_context_tokens": cfg.max_context_tokens,
         "condition": cfg.condition,
-        **methods.identity(cfg),
+        **method_identity(cfg),
         **vllm_engine.identity(cfg.engine),
         **job.sources.identity,
         **({"questions_by": cfg.questions_by} if cfg.questions else {}),
@@ -144,3 +180,36 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
     units = job.sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
     metadata = {**kept.metadata, "rater": cfg.model.rater}
     return model_plan(cfg, "ratings", identity, units=units, metadata=metadata, files=kept.files)
+
+
+def method_identity(cfg: MethodConfig) -> dict[str, Any]:
+    """Return the part of a run's identity that depends on the method."""
+    if cfg.method == "closed":
+        return {"method": cfg.method}
+    instruction = content_id(REASONING_INSTRUCTION)
+    return {"method": cfg.method, "instruction": instruction, "samples": cfg.samples, **cfg.drawing}
+
+
+def judge_stages(cfg: MethodConfig, targets: Sequence[str] | None, ratings: RatingCounts) -> list[Stage]:
+    """Return the stages that turn items into ratings.
+
+    Args:
+        targets: labels for items without their own; the rubric's if None.
+        ratings: the number of rows per item.
+    """
+    shared = {"model": ModelSettings.part_of(cfg.model), "targets": targets}
+    prepare: dict[str, Any] = {**shared, "keeps_pictures": cfg.engine == vllm_engine.NAME}
+    rate: dict[str, Any] = {**shared, "threads": cfg.resources.judge.threads}
+    rater: type[RubricRater]
+    if cfg.method == "closed":
+        rater, prepare["settings"] = Judge, ClosedSettings.part_of(cfg)
+    else:
+        reasoned = ReasoningSettings.part_of(cfg)
+        rater, prepare["settings"] = ReasoningJudge, reasoned
+        prepare |= {"instruction": REASONING_INSTRUCTION, "answer_tokens": reasoned.reserved_tokens}
+    rate["settings"] = prepare["settings"]
+    batches = vllm_engine.batches(cfg.engine)
+    return [
+        Stage("decode", RubricPreparer, prepare),
+        Stage("judge", rater, rate, rows_out=ratings.rows_out, batches=batches),
+    ]

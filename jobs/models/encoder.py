@@ -1,20 +1,31 @@
-"""The encoder of a job: its configuration, what identifies its vectors, and checks before a run."""
+"""The encoder of a job: its configuration, what identifies its vectors, the rows that it takes, and its stages."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.encoders.settings import EncoderSettings
 from actors.errors import first_line
 from jobs.errors import InputError
-from jobs.models.devices import check_device, check_dtype
+from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.configuration.config import Common
+from jobs.runtime.configuration.resources import Resources
+from jobs.store.pieces import read_piece
+from jobs.store.runs.table_run import TableRun
+from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts
+
+
+PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "error_message"]
+TEXT_COLUMNS = ["text_id", "text"]
+VECTOR_COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
 
 
 @dataclass
@@ -80,3 +91,83 @@ def _naming_checkpoint(cfg: EmbedderConfig) -> Iterator[None]:
         key = "" if text.startswith("pretrained=") else "checkpoint="
         place = f"{cfg.checkpoint}: " if key and not text.startswith(cfg.checkpoint) else ""
         raise InputError(f"embedder.{key}{place}{text}") from error
+
+
+class EncoderInput(NamedTuple):
+    """The way in which the rows of a table are read for an encoder.
+
+    Attributes:
+        read: returns the rows of a unit.
+        item: the column with the ids of the rows.
+        decodes: whether the rows are bytes of pictures, which another stage decodes first.
+    """
+
+    read: Callable[[UnitTask], pa.Table]
+    item: str
+    decodes: bool = False
+
+    @property
+    def pools(self) -> list[str]:
+        """Return the pools of the stages, in their order."""
+        return ["decode", "embed"] if self.decodes else ["embed"]
+
+
+def read_pictures(task: UnitTask) -> pa.Table:
+    """Read the columns of a unit's pictures that the decoder needs."""
+    return read_piece(task.unit, PICTURE_COLUMNS)
+
+
+def read_texts(task: UnitTask) -> pa.Table:
+    """Read the columns of a unit's texts that the encoder needs."""
+    return read_piece(task.unit, TEXT_COLUMNS)
+
+
+def read_vectors(task: UnitTask) -> pa.Table:
+    """Read a unit's vectors of pictures.
+
+    Raises:
+        InputError: some of the vectors are of texts.
+    """
+    uri = task.unit.inputs[0].uri
+    rows = read_piece(task.unit, VECTOR_COLUMNS)
+    if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
+        raise InputError(f"input: {uri}: embeddings of texts, but zero_shot rates pictures; use embeddings of images")
+    return rows
+
+
+PICTURES = EncoderInput(read_pictures, "image_id", decodes=True)
+TEXTS = EncoderInput(read_texts, "text_id")
+VECTORS = EncoderInput(read_vectors, "item_id")
+
+
+def stream_encoded(
+    run: TableRun,
+    embedder: EmbedderConfig,
+    rows: EncoderInput,
+    actor: type,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    job: str,
+    resources: Resources,
+    excluded: str | None,
+    rows_out: int | Callable[[pa.Table], list[int]] = 1,
+) -> None:
+    """Pass the rows of the remaining units through an actor that has the encoder; pictures are decoded first.
+
+    Args:
+        actor: a class such as `actors.embedder.Embedder`; `arguments` are its arguments besides the encoder's.
+        job: the job's name, for progress.
+        excluded: URI of the stored list of exclusions.
+        rows_out: the number of output rows per row (`jobs.runtime.stage_contract.Stage.rows_out`).
+    """
+    from actors.embedder import BATCHES_PER_CALL, PictureDecoder
+    from jobs.runtime import stages
+
+    pool = resources.embed
+    encoder = {"settings": embedder, "batch_size": pool.batch_size, "threads": pool.threads, **(arguments or {})}
+    batches = BATCHES_PER_CALL if pool.num_gpus else 1
+    chain = [stages.Stage("embed", actor, encoder, rows_out=rows_out, batches=batches)]
+    if rows.decodes:
+        chain.insert(0, stages.Stage("decode", PictureDecoder, {"settings": embedder}))
+    read = stages.Read(rows.read, item=rows.item, output_item="item_id", excluded=excluded)
+    stages.stream(run, name=job, read=read, stages=chain, resources=resources)

@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from actors.vlm.picture_size import PixelBounds
 from actors.vlm.settings import ModelSettings
 
 
@@ -44,7 +45,6 @@ def check_bounds(model: ModelConfig) -> None:
     Raises:
         ValueError: `model.max_pixels` or `model.min_pixels` is out of range; the message names the key.
     """
-    from actors.vlm.picture_size import PixelBounds
 
     try:
         PixelBounds(**model.pixels)

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError
-from jobs.judging import kept_raters
-from jobs.judging.halves import half_of, halves
+from jobs.judging import rating_tables
+from jobs.judging.calibration import half_of, halves
 from jobs.judging.kept_rubric import read_kept
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
@@ -70,7 +70,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows.append(rating("broken", "Peru", DEBIASED, None))
     write_units(root / "loglik", "ratings", [rows[:20], rows[20:]])
     raters = pa.Table.from_pylist([{"rater": "m@1", "engine": "torch"}], schema=TABLES["raters"].schema())
-    pq.write_table(raters, root / "loglik" / "_run" / kept_raters.FILE)
+    pq.write_table(raters, root / "loglik" / "_run" / rating_tables.RATERS_FILE)
     items = [{"item_id": item, "gold": [right(item)], "attributes": [("prompt", right(item))]} for item in ITEMS]
     write_table(root / "items", "items", items)
     people = [
@@ -166,7 +166,7 @@ def test_the_report_can_name_what_was_chosen(tables: Path, tmp_path: Path) -> No
         assert stored[f"remine.{name}"] == value
     choice = f"{DEBIASED}, threshold -3, chosen on half a"
     assert {row["comment"] for row in rows_of(str(out)) if row["status"] == "ok"} == {choice}
-    (rater,) = kept_raters.read([open_table(str(out))])
+    (rater,) = rating_tables.read_raters([open_table(str(out))])
     assert (rater["rater"], rater["engine"]) == ("m@1", f"torch; labels by likelihood: {choice}")
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.judging import kept_raters
-from jobs.judging.drawn_items import item_units
-from jobs.judging.items import Reader, open_sources
+from jobs.judging import rating_tables
+from jobs.judging.items import Reader, item_units, open_sources
 from jobs.judging.kept_rubric import HASH, read_kept
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.draws import CompleteDrawConfig
@@ -287,7 +286,7 @@ def test_a_plan_shows_the_tokens_of_pictures(
 def rubric_and_rater(path: str, question: str = "sensitive") -> tuple[Any, ...]:
     """Return what a table of ratings keeps: the rubric's name, scale and question; the model, its dtype and licence."""
     source = open_table(path, "ratings")
-    kept, (rater,) = read_kept(source), kept_raters.read([source])
+    kept, (rater,) = read_kept(source), rating_tables.read_raters([source])
     assert kept is not None
     assert kept.sha256 == source.metadata[f"remine.{HASH}"]
     kept_question = kept.question(question)

@@ -18,7 +18,7 @@ from actors.ids import content_id
 from actors.local_models import resolve
 from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError
-from jobs.judging import kept_raters
+from jobs.judging import rating_tables
 from jobs.judging.items import Reader, open_sources
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.targets import count_ratings, ratings_per_item, read_targets
@@ -240,7 +240,7 @@ def test_two_models_over_items_of_which_one_first_fails(
         ratings = open_table(f"{tmp_path}/r/{name}", "ratings")
         rows = pa.concat_tables(ratings.batches()).to_pylist()
         statuses[name] = {(row["item_id"], row["target"]): row["status"] for row in rows}
-        (rater,) = kept_raters.read([ratings])
+        (rater,) = rating_tables.read_raters([ratings])
         assert (rater["kind"], rater["model"], rater["licence"]) == ("model", checkpoint, "Apache-2.0")
         assert read_rubrics([ratings]).scale("cultural_relevance", "relevance")[0] == (1.0, 5.0)
         assert rater["engine"].startswith("cascade, transformers ")

@@ -15,7 +15,7 @@ from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.shown_items import ShownTables
 from jobs.corpora.tric import read_split
 from jobs.errors import InputError
-from jobs.judging import kept_raters
+from jobs.judging import rating_tables
 from jobs.page.picture_sheets import COLUMNS
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.draws import CompleteDrawConfig
@@ -145,7 +145,7 @@ def test_scores_keep_the_rater_and_need_an_answer_about_a_set(tmp_path: Path) ->
 
     late = open_table(scores("late", "other", "s"))
     assert late.metadata["remine.rater"] == "m@1"
-    assert [(row["rater"], row["kind"]) for row in kept_raters.read([late])] == [("m", "model")]
+    assert [(row["rater"], row["kind"]) for row in rating_tables.read_raters([late])] == [("m", "model")]
     for targets in (("other", ""), ("", "other"), ("other",)):
         with pytest.raises(InputError, match="no rating of rubric 'dsg' is about a set"):
             scores("none", *targets)

@@ -19,11 +19,11 @@ from actors.vlm.settings import ModelSettings
 from jobs import kb, zero_shot
 from jobs.corpora.embeddings import find_corpus
 from jobs.errors import InputError
-from jobs.judging import engine_choice, marking_trial, prompt_trial, vllm_engine
+from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.engine_choice import ChosenEngine
 from jobs.judging.kept_rubric import of_prompt
-from jobs.judging.template_file import read_sentences
-from jobs.questioning.texts import TEXTS
+from jobs.judging.zero_shot_inputs import read_sentences
+from jobs.questioning.question_writer import TEXTS
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
@@ -44,7 +44,7 @@ class Begun:
         self.marking: dict[str, Any] = {}
         monkeypatch.setattr(lifecycle, "begin", self._begin)
         monkeypatch.setattr(prompt_trial, "show", lambda *arguments: setattr(self, "shown", arguments))
-        monkeypatch.setattr(marking_trial, "show", lambda *_, **keys: self.marking.update(keys))
+        monkeypatch.setattr(prompt_trial, "show_marking", lambda *_, **keys: self.marking.update(keys))
 
     def _begin(self, name: str, cfg: Any, plan: Any, **keys: Any) -> None:
         self.keys = {"name": name, "cfg": cfg, "plan": plan, **keys}

@@ -11,8 +11,8 @@ from actors.rubrics import scene_graphs
 from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.errors import ScoringError
 from jobs.judging.own_questions import set_id_of
-from jobs.questioning.graph import GraphQuestion, checked, cycles, invalid_kind
-from jobs.questioning.writer import QuestionWriter
+from jobs.questioning.question_graph import GraphQuestion, checked, cycles, invalid_kind
+from jobs.questioning.question_writer import QuestionWriter
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.reading import open_table

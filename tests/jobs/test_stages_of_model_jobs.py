@@ -19,7 +19,7 @@ from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs import generate, generate_images, link, loglik, questions, retrieve, zero_shot
 from jobs.corpora.terms import unpack
 from jobs.corpora.vectors import layout_of
-from jobs.judging import kept_raters
+from jobs.judging import rating_tables
 from jobs.runtime import lifecycle, stages
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
@@ -49,7 +49,7 @@ class Started:
         monkeypatch.setattr(lifecycle, "end", lambda *_: MANIFEST)
         monkeypatch.setattr(stages, "process", lambda run, **keys: self._start(keys | {"stages": [keys["stage"]]}))
         monkeypatch.setattr(stages, "stream", lambda run, **keys: self._start(keys))
-        monkeypatch.setattr(kept_raters, "keep", lambda run, rows: self.raters.extend(rows))
+        monkeypatch.setattr(rating_tables, "keep_raters", lambda run, rows: self.raters.extend(rows))
 
     def _keep(self, name: str, data: bytes) -> str:
         self.files[name] = data
@@ -107,7 +107,7 @@ def test_questions_are_written_with_the_instructions_and_drawn_as_configured(
     assert stage.kwargs == {
         "instructions": cfg.scene_graph, "model": ModelSettings.part_of(cfg.model), "settings": settings, "threads": 3
     }  # fmt: skip
-    assert started.raters == kept_raters.of_model(cfg.model, {})
+    assert started.raters == rating_tables.raters_of_model(cfg.model, {})
     assert shown == ["/R"]
 
 
@@ -242,7 +242,7 @@ def test_models_are_asked_about_items_that_are_drawn_and_not_excluded(
         assert ("  drew 2 of 3 " in printed) == ("draw.n=2" in keys), job
         expected_line = "  prompts  4 written" if job == "mark_spans" else "  context truncated of 2 items (text 3)"
         assert expected_line in printed, job
-        assert started.raters == kept_raters.of_model(started.cfg.model, {})
+        assert started.raters == rating_tables.raters_of_model(started.cfg.model, {})
         assert stage.kwargs["model"] == ModelSettings.part_of(started.cfg.model)
         assert stage.kwargs["threads"] == started.cfg.resources.judge.threads
     assert counted == [started.run]

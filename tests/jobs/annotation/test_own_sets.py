@@ -7,8 +7,8 @@ import pytest
 
 from jobs.annotation.own_questions import OwnSet, read_own_sets
 from jobs.errors import InputError
+from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.judging.own_questions import set_id_of
-from jobs.judging.settings import OwnQuestionsConfig
 from tests.factories import write_units
 
 

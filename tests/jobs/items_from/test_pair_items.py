@@ -14,7 +14,7 @@ from jobs.errors import InputError
 from jobs.items_from import pair_items
 from jobs.items_from.items_output import ItemsPlan
 from jobs.items_from.pair_items import NumberedPairs, open_sources, pair_count, pair_item, pair_plan
-from jobs.judging.condition import METADATA
+from jobs.judging.model_config import CONDITION
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from jobs.store.pieces import FROM, TO
 from jobs.store.units import Unit
@@ -189,7 +189,7 @@ def test_the_identity_names_what_changes_the_rows(plans: Any) -> None:
 
 def test_pairs_have_the_condition_of_their_items(tmp_path: Path) -> None:
     sources = open_sources(write_table(tmp_path / "t", "items", [item(name, "x") for name in "ab"]), None)
-    sources = sources._replace(items=replace(sources.items, metadata={METADATA: "article"}))
+    sources = sources._replace(items=replace(sources.items, metadata={CONDITION: "article"}))
     with pair_plan(sources, by="prompt", orders="both", unit_rows=9, excluded=Exclusions()) as plan:
         assert plan.condition == "article"
 

@@ -80,7 +80,7 @@ def test_only_a_prompt_with_a_picture_needs_a_model_that_sees(monkeypatch: pytes
     monkeypatch.setattr(asked_prompt, "check_model", lambda cfg, *, shown_by: checked.append(shown_by))
     monkeypatch.setattr(asked_prompt, "sources_of", lambda cfg, *, fields, pictures: opened.append(pictures))
     monkeypatch.setattr(asked_prompt, "reading", lambda sources, *, fields, pictures: opened.append(pictures))
-    monkeypatch.setattr(asked_prompt.picture_tokens, "expected", lambda model, pictures: f"{pictures} tokens")
+    monkeypatch.setattr(asked_prompt.model_run, "expected_tokens", lambda model, pictures: f"{pictures} tokens")
     sources: Any = SimpleNamespace(pictures="p")
     phrases = []
     for prompt in (with_picture, prompt_for_texts(without, {})):

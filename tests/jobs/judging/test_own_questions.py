@@ -8,8 +8,8 @@ import pytest
 import yaml
 from PIL import Image
 
+from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.judging.own_questions import candidate_sets, is_asked, joined_fields, set_id_of
-from jobs.judging.settings import OwnQuestionsConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.run_files import read_json

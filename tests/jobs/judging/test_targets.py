@@ -9,7 +9,7 @@ import pytest
 
 from actors.items import QUESTIONS, TARGETS
 from jobs.errors import InputError
-from jobs.judging.halves import HALVES, half_of, halves, other
+from jobs.judging.calibration import HALVES, half_of, halves, other_half
 from jobs.judging.targets import (
     LISTS,
     count_labels,
@@ -113,7 +113,7 @@ def test_halves_are_disjoint_and_keep_values_together() -> None:
     assert 70 < sum(part == "a" for part in parts.values()) < 130
     assert parts == {name: half_of(name, 1) for name in names}
     assert parts != halves(names, 2)
-    assert [other(half) for half in HALVES] == ["b", "a"]
+    assert [other_half(half) for half in HALVES] == ["b", "a"]
     together = halves(names, 1, {name: name[-1] for name in names})
     assert all(part == half_of(name[-1], 1) for name, part in together.items())
     with pytest.raises(InputError, match="item 1"):

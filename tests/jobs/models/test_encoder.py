@@ -1,13 +1,33 @@
-"""The encoder of a job: the keys that its errors name, and the numbers that its vectors keep."""
+"""The encoder of a job: its keys in errors, its scalars, the rows of a unit that it takes, and its stages."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from actors.embedder import BATCHES_PER_CALL, PictureDecoder
 from actors.encoders import calibration, facts
 from actors.encoders.calibration import LogitScalars
 from jobs.errors import InputError
-from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, logit_scalars
+from jobs.models.encoder import (
+    PICTURES,
+    TEXTS,
+    VECTORS,
+    EmbedderConfig,
+    EncoderInput,
+    check_available,
+    encoder_facts,
+    logit_scalars,
+    stream_encoded,
+)
+from jobs.runtime import stages
+from jobs.runtime.configuration.resources import Resources, StageResources
+from jobs.runtime.stage_contract import Read, Stage
+from jobs.store.reading import open_table
+from jobs.store.writer import UnitTask
+from tests.factories import embedding_rows, picture, write_units
 
 EMBEDDER = EmbedderConfig(name="seven", checkpoint="me/seven", pretrained="tag")
 
@@ -52,3 +72,68 @@ def test_scale_and_bias_are_kept_exactly(monkeypatch: pytest.MonkeyPatch) -> Non
     }
     assert logit_scalars(EMBEDDER) == {}  # an encoder without them
     assert asked == [("me/seven", "tag")] * 2
+
+
+def rows(
+    encoder_input: EncoderInput, folder: Path, name: str, units: list[list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    source = open_table(write_units(folder, name, units))
+    (unit,) = source.units()
+    read: list[dict[str, Any]] = encoder_input.read(UnitTask(unit, 0, ())).to_pylist()
+    return read
+
+
+def test_pictures_are_decoded_first() -> None:
+    assert (PICTURES.pools, TEXTS.pools, VECTORS.pools) == (["decode", "embed"], ["embed"], ["embed"])
+    assert (PICTURES.item, TEXTS.item, VECTORS.item) == ("image_id", "text_id", "item_id")
+
+
+def test_only_what_the_encoder_needs_is_read(tmp_path: Path) -> None:
+    images = [picture(0), picture(1, status="missing")]
+    assert rows(PICTURES, tmp_path / "images", "images", [images]) == [
+        {"image_id": one["image_id"], "source_url": one["source_url"], "bytes": one["bytes"], "status": one["status"],
+         "error_kind": None, "error_message": None} for one in images
+    ]  # fmt: skip
+    texts = [{"text_id": "t", "role": "caption", "text": "A boat."}]
+    assert rows(TEXTS, tmp_path / "texts", "texts", [texts]) == [{"text_id": "t", "text": "A boat."}]
+
+
+def test_vectors_are_those_of_pictures(tmp_path: Path) -> None:
+    vectors = np.eye(4, dtype=np.float32)
+    of_images = embedding_rows(["a", "b"], "image", vectors[:2])
+    assert [row["item_id"] for row in rows(VECTORS, tmp_path / "images", "embeddings", [of_images])] == ["a", "b"]
+    assert rows(VECTORS, tmp_path / "none", "embeddings", [[]]) == []
+    mixed = of_images + embedding_rows(["t"], "text", vectors[2:3])
+    with pytest.raises(InputError, match="embeddings of texts, but zero_shot rates pictures"):
+        rows(VECTORS, tmp_path / "mixed", "embeddings", [mixed])
+
+
+TINY = EmbedderConfig(name="tiny", checkpoint="local:siglip-tiny")
+
+
+class Actor:
+    """An actor that is not built."""
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_the_reader_the_decoder_and_the_encoder_of_a_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
+    streamed: dict[str, Any] = {}
+    monkeypatch.setattr(stages, "stream", lambda run, **keywords: streamed.update(keywords))
+    pool = StageResources(batch_size=7, threads=3, num_gpus=gpus)
+
+    def stream(rows: EncoderInput, **keywords: Any) -> tuple[Read, list[Stage]]:
+        resources = Resources(embed=pool)
+        stream_encoded(None, TINY, rows, Actor, job="embed", resources=resources, **keywords)  # type: ignore[arg-type]
+        assert (streamed["name"], streamed["resources"]) == ("embed", resources)
+        return streamed["read"], streamed["stages"]
+
+    read, (decode, embed) = stream(PICTURES, excluded="list")
+    assert (read.item, read.output_item, read.excluded) == ("image_id", "item_id", "list")
+    assert (decode.pool, decode.actor, decode.kwargs) == ("decode", PictureDecoder, {"settings": TINY})
+    assert (embed.pool, embed.actor, embed.rows_out) == ("embed", Actor, 1)
+    assert embed.kwargs == {"settings": TINY, "batch_size": 7, "threads": 3}
+    assert embed.batches == (BATCHES_PER_CALL if gpus else 1)
+
+    read, (rate,) = stream(VECTORS, arguments={"labels": ["a"]}, excluded=None, rows_out=4)
+    assert (read.rows, read.item, read.excluded) == (VECTORS.read, "item_id", None)
+    assert (rate.kwargs["labels"], rate.rows_out) == (["a"], 4)

@@ -13,8 +13,7 @@ import pytest
 
 from actors import schemas
 from jobs import embed
-from jobs.judging.drawn_items import item_units
-from jobs.judging.items import open_sources, reading
+from jobs.judging.items import item_units, open_sources, reading
 from jobs.runtime import stages
 from jobs.runtime.configuration.config import load
 from jobs.runtime.configuration.resources import Resources

@@ -1,12 +1,13 @@
-"""The worker of `questions`, which has a text model write scene graphs of texts in three steps."""
+"""Questions about texts by a model: the units of texts, and the worker that has it write graphs in three steps."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from actors import schemas
 from actors.errors import first_line
 from actors.generator import sample_seed, text_generator
+from actors.ids import content_id
 from actors.rubrics import scene_graphs
 from actors.rubrics.scene_graphs import PARENTS, QUESTIONS, STEPS, TUPLES, LineFault, Parsed, SceneGraphInstructions
 from actors.status import Status
@@ -14,14 +15,18 @@ from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.settings import ModelSettings, SamplingSettings
-from jobs.questioning.graph import GraphQuestion, from_answers
-from jobs.questioning.rows import question_row
-from jobs.questioning.texts import TEXTS
+from jobs.errors import InputError
+from jobs.judging.own_questions import set_id_of
+from jobs.questioning.question_graph import GraphQuestion, from_answers, question_row
 from jobs.runtime.board import Reporter
+from jobs.store.files.objects import CompactList
+from jobs.store.reading import TableSource
+from jobs.store.units import Unit
 from jobs.store.writer import RAW_KEPT, Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES
 
 NO_QUESTIONS = "no_questions"  # reason of the reject of a text
+TEXTS = "texts"  # `Unit.extra`: [set_id, text] of each set
 
 
 @dataclass
@@ -154,3 +159,38 @@ _SAYS = {
     "no_question": "the model wrote no question about this tuple",
     NO_QUESTIONS: f"no question could be read from the answers; status {Status.UNPARSED.value}",
 }
+
+
+def read_units(source: TableSource, *, role: str, unit_rows: int) -> CompactList[Unit]:
+    """Return units of at most `unit_rows` distinct texts with a role, in the table's order; holds their hashes.
+
+    Raises:
+        InputError: no text has the role.
+    """
+    units = CompactList(_units(source, role, unit_rows))
+    if not len(units):
+        raise InputError(f"role={role}: no text of {source.uri} has this role; name the role of the texts to ask about")
+    return units
+
+
+def _units(source: TableSource, role: str, unit_rows: int) -> Iterator[Unit]:
+    seen: set[str] = set()
+    texts: list[tuple[str, str]] = []
+    for batch in source.batches(["role", "text"]):
+        for row in batch.to_pylist():
+            if row["role"] != role or not (row["text"] or "").strip():
+                continue
+            set_id = set_id_of(row["text"])
+            if set_id not in seen:
+                seen.add(set_id)
+                texts.append((set_id, row["text"]))
+            if len(texts) == unit_rows:
+                yield _unit(source, texts)
+                texts = []
+    if texts:
+        yield _unit(source, texts)
+
+
+def _unit(source: TableSource, texts: list[tuple[str, str]]) -> Unit:
+    name = content_id("questions", *(set_id for set_id, _ in texts))
+    return Unit(name, (source.whole(),), rows=len(texts), extra={TEXTS: texts})

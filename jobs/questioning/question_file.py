@@ -1,17 +1,52 @@
-"""Reader of questions that people wrote, from a file with one question per row."""
+"""The keys of `questions`, and the reader of questions that people wrote, from a file with one question per row."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, Protocol
 
+from actors.vlm.settings import SamplingSettings
 from jobs.errors import InputError
 from jobs.judging.own_questions import set_id_of
 from jobs.metrics.dsg import NO, YES, id_of, parents_of
-from jobs.questioning.config import REFUSE, QuestionColumns
-from jobs.questioning.graph import CYCLE, MARKED, NO_QUESTION, UNKNOWN_PARENT, GraphQuestion, checked, cycles
+from jobs.models.vlm import ModelConfig
+from jobs.questioning.question_graph import CYCLE, MARKED, NO_QUESTION, UNKNOWN_PARENT, GraphQuestion, checked, cycles
+from jobs.runtime.configuration.config import ReadingRows
 from jobs.store.files.objects import Object
 from jobs.store.writer import Reject, Rejects
+
+REFUSE, MARK = "refuse", "mark"
+
+
+@dataclass
+class QuestionColumns:
+    """The roles of the file's columns; null: the first of the usual names that the file has."""
+
+    set_id: str | None = None  # ids of the sets; null: set_id or item_id, else a hash of columns.about
+    about: str | None = None  # the texts that the sets are about; null: about, prompt or text
+    id: str | None = None  # numbers of the questions in their set; null: question_id or proposition_id
+    question: str | None = None  # null: question or question_natural_language
+    tuple: str | None = None  # null: tuple
+    category: str | None = None  # null: category or category_broad
+    parents: str | None = None  # null: parents, dependency or dependency_id
+    valid: str | None = None  # yes or no; null: valid
+
+
+@dataclass
+class QuestionsConfig(SamplingSettings, ReadingRows):
+    """Keys of `questions`: a file of questions, or texts about which a model writes questions."""
+
+    input: str | None = None  # CSV, TSV, JSON lines or Parquet with one question per row
+    columns: QuestionColumns = field(default_factory=QuestionColumns)
+    faults: str = REFUSE  # of a file: refuse unknown parents, cycles, duplicate ids and empty questions, or mark them
+    encoding: str | None = None  # rarely: of CSV; null: by its byte-order mark, else UTF-8
+    delimiter: str | None = None  # rarely: of CSV; null: comma, semicolon, tab or bar, whichever fits
+    texts: str | None = None  # table of texts about which a model writes questions
+    role: str = "prompt"  # the role of these texts
+    model: ModelConfig = field(default_factory=ModelConfig)
+    scene_graph: dict[str, Any] = field(default_factory=dict)  # instructions and examples of the three steps
+    unit_rows: int = 64  # rarely: texts per unit, the granularity of resuming
+
 
 USUAL = {  # what -> usual names of its column: ours, then those of the released files of DSG
     "set_id": ("set_id", "item_id"),
@@ -23,7 +58,6 @@ USUAL = {  # what -> usual names of its column: ours, then those of the released
     "parents": ("parents", "dependency", "dependency_id"),
     "valid": ("valid",),
 }
-
 
 Row = Mapping[str, str | list[str] | None]
 
@@ -53,7 +87,8 @@ def find_columns(file: QuestionFile, columns: QuestionColumns) -> dict[str, str]
         InputError: a configured column that the file lacks, or no column of the sets, the ids or the questions.
     """
     names: dict[str, str] = {}
-    for field_name in (field.name for field in fields(QuestionColumns)):
+    for column in fields(QuestionColumns):
+        field_name = column.name
         if configured := getattr(columns, field_name):
             names[field_name] = configured
         elif usual := next((name for name in USUAL[field_name] if name in file.columns), None):

@@ -1,13 +1,14 @@
-"""Items with their own labels, rated by an encoder (`zero_shot`) from the vectors of their pictures."""
+"""The inputs of `zero_shot`: vectors of items, and templates from conf/zero_shot_template or a user's YAML file."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from jobs.errors import InputError
-from jobs.judging.item_vectors import read_item_vectors
+from jobs.judging.zero_shot_inputs import TEMPLATES, read_item_vectors, read_sentences, read_template
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
@@ -114,3 +115,32 @@ def test_likelihoods_of_an_items_own_labels(tables: Path, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="4 items have no targets"):
         cli.execute("loglik", [*keys[:3], f"out={tmp_path}/other"])
     assert not (tmp_path / "other").exists()
+
+
+def test_template_names_a_file_of_conf_or_of_the_user(tmp_path: Path) -> None:
+    template = yaml.safe_load((TEMPLATES / "cultural_relevance.yaml").read_text(encoding="utf-8"))
+    file = tmp_path / "own.yaml"
+    file.write_text(yaml.safe_dump(template | {"name": "own"}), encoding="utf-8")
+    assert read_template("cultural_relevance") == template
+    assert read_template(str(file))["name"] == "own"
+    file.write_text("a: [", encoding="utf-8")
+    for name in ("nope", str(tmp_path / "none.yaml"), str(file)):
+        with pytest.raises(InputError, match=name):
+            read_template(name)
+
+
+def test_sentences_keep_the_labels_of_targets(tmp_path: Path) -> None:
+    plain = read_sentences("cultural_relevance", None)
+    named = read_sentences("cultural_relevance", ["Peru", "Mali"])
+    assert (plain.targets, named.targets) == ((), ("Peru", "Mali"))
+    assert plain.identity["template"] == named.identity["template"]
+    assert plain.identity["targets"] != named.identity["targets"]
+    kept = named.kept
+    assert (kept.kind, kept.name, kept.data) == ("zero_shot_template", "cultural_relevance", named.data)
+    levels = [(level.value, level.phrase, level.score) for level in named.template.levels]
+    assert [(answer.value, answer.label, answer.score) for answer in kept.questions[0].answers] == levels
+    assert kept.questions[0].name == named.template.question
+    file = tmp_path / "own.yaml"
+    file.write_text(yaml.safe_dump({**named.data, "levels": []}), encoding="utf-8")
+    with pytest.raises(InputError, match=str(file)):
+        read_sentences(str(file), None)

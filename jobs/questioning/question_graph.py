@@ -8,6 +8,7 @@ on a cycle; the question stays valid.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from actors.rubrics.scene_graphs import LineFault
 
@@ -136,3 +137,19 @@ def from_answers(
         if number not in questions
     ]
     return checked(rows), missing
+
+
+def question_row(question: GraphQuestion, text: str | None) -> dict[str, Any]:
+    """Return the row of a question; `text` is the text that its set is about, None if unknown."""
+    return {
+        "set_id": question.set_id,
+        "question_id": question.question_id,
+        "text": question.text,
+        "tuple": question.proposition or None,
+        "category": question.category or None,
+        "parents": list(question.parents),
+        "valid": question.valid,
+        "fault": question.fault or None,
+        "line": question.line,
+        "about": text,
+    }

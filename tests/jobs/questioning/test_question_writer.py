@@ -1,6 +1,7 @@
 """The worker that has a model write questions: what it asks in each step, and what it makes of the answers."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +16,16 @@ from actors.rubrics.thoughts import Written
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated
 from actors.vlm.settings import ModelSettings, SamplingSettings
-from jobs.questioning import writer as writer_module
-from jobs.questioning.texts import TEXTS
-from jobs.questioning.writer import QuestionWriter
+from jobs.errors import InputError
+from jobs.judging.own_questions import set_id_of
+from jobs.questioning import question_writer as writer_module
+from jobs.questioning.question_writer import TEXTS, QuestionWriter, read_units
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.counts import Counts
+from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import RAW_KEPT, Reject, UnitTask
+from tests.factories import write_units
 
 INSTRUCTIONS = yaml.safe_load((CONF / "scene_graph" / "dsg.yaml").read_text(encoding="utf-8")) | {"system": "Be brief."}
 SETTINGS = SamplingSettings(seed=3, temperature=0.5, memory_budget_gb=2.0, group_rows=4)
@@ -175,3 +179,27 @@ def test_threads_are_set_before_the_model_is_loaded(worker: Any, monkeypatch: py
     for number in (None, 3):
         QuestionWriter(instructions=INSTRUCTIONS, model=MODEL, settings=SETTINGS, threads=number)
     assert threads == [3]
+
+
+def test_each_text_of_the_role_is_in_one_unit(tmp_path: Path) -> None:
+    rows: list[list[tuple[str, str | None]]] = [
+        [("prompt", "a"), ("caption", "x"), ("prompt", "b"), ("prompt", " "), ("prompt", None)],
+        [("prompt", " a "), ("prompt", "c"), ("prompt", "d d"), ("prompt", "d\n d"), ("prompt", "e")],
+    ]
+    units = [[{"text_id": f"{n}{role}{text}", "role": role, "text": text} for role, text in of_unit]
+             for n, of_unit in enumerate(rows)]  # fmt: skip
+    source = open_table(write_units(tmp_path / "texts", "texts", units))
+
+    def texts(size: int, role: str = "prompt") -> list[list[str]]:
+        read = read_units(source, role=role, unit_rows=size)
+        assert [unit.rows for unit in read] == [len(unit.extra[TEXTS]) for unit in read]
+        assert all(set_id == set_id_of(text) for unit in read for set_id, text in unit.extra[TEXTS])
+        assert len({unit.name for unit in read}) == len(read)
+        return [[text for _, text in unit.extra[TEXTS]] for unit in read]
+
+    assert texts(2) == [["a", "b"], ["c", "d d"], ["e"]]
+    assert texts(5) == [["a", "b", "c", "d d", "e"]]
+    assert texts(9) == [["a", "b", "c", "d d", "e"]]
+    assert texts(1, "caption") == [["x"]]
+    with pytest.raises(InputError, match="role=title: no text"):
+        texts(2, "title")

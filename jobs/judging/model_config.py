@@ -1,0 +1,208 @@
+"""Keys and checks that jobs with a vision-language model share, and running such a job with several models."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from omegaconf import MISSING
+
+from actors.conditions import ConditionSettings
+from actors.vlm.rater_settings import ClosedSettings, ReasoningSettings
+from actors.vlm.settings import ContextSettings
+from jobs.errors import InputError, RunError
+from jobs.models.placement import check_dtype
+from jobs.models.vlm import ModelConfig, check_bounds
+from jobs.runtime.cluster import dtypes
+from jobs.runtime.configuration import named_keys
+from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.configuration.listed_models import LISTS
+from jobs.runtime.outcomes import check_outcome
+from jobs.runtime.process.console import say
+from jobs.store.files import locations
+
+if TYPE_CHECKING:
+    from jobs.store.reading import TableSource
+
+
+CONDITION = "remine.condition"  # in the footers of a table of items
+Manifest = dict[str, Any]
+
+
+@dataclass
+class ModelRunConfig(FailingRows):
+    """Keys of every job that runs a model on items."""
+
+    input: str = MISSING  # a table of images, or of items
+    images: str | None = None  # for a table of items: their pictures
+    texts: str | None = None  # for a table of items: their texts
+    model: ModelConfig = field(default_factory=ModelConfig)
+
+
+@dataclass
+class AskingConfig(ContextSettings, ModelRunConfig):
+    """Keys of every job whose prompts have a context."""
+
+    records: str | None = None  # records of the pictures, for the prompt's context
+    show_prompts: int = 0  # with plan=true: print the prompts about this many items, and answers of a tiny random model
+
+
+@dataclass
+class OwnQuestionsConfig:
+    """Keys for the items' own questions."""
+
+    questions: str | None = None  # table of questions, for a rubric that asks each item its own questions, such as dsg
+    # rarely: attribute, or role of texts, whose value is the item's set_id or the text of its set
+    questions_by: str = "prompt"
+
+
+@dataclass
+class SeveralModelsConfig(ModelRunConfig):
+    """Keys of every job that runs with several models."""
+
+    # several of conf/model, run one after another, each into out/NAME; keys below model= apply to each
+    models: list[Any] = field(default_factory=list, metadata={LISTS: "model"})
+
+
+@dataclass
+class ModelsConfig(SeveralModelsConfig, AskingConfig):
+    """Keys of every job that runs with several models and whose prompts have a context."""
+
+
+@dataclass
+class MethodConfig(ReasoningSettings, ClosedSettings, OwnQuestionsConfig, AskingConfig):
+    """Keys of both methods of `judge`."""
+
+    method: str = "closed"  # closed: score the allowed answers; reasoned: first let the model reason in writing
+    targets: Any = None  # labels to judge against: a file with one per line, [a,b], or a list of conf/target_lists
+
+
+Conditioned = TypeVar("Conditioned", bound=ConditionSettings)
+Config = TypeVar("Config", bound=SeveralModelsConfig)
+
+
+class UsesModel(Protocol):
+    """The configuration of a job that asks a model about a table."""
+
+    model: ModelConfig
+
+    @property
+    def input(self) -> str | None:
+        """The table; None if the job reads another table."""
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the job stops after it has printed its plan."""
+
+
+def refuse_thought(cfg: UsesModel, *, start: str = "") -> None:
+    """Check that the model answers after its thoughts rather than inside one; reads its chat template.
+
+    With plan=true the template is read only if it is on this machine.
+
+    Args:
+        start: the beginning of the model's turn, which may close the thought.
+
+    Raises:
+        ValueError: the template opens a thought, inside which the answers would be scored.
+    """
+    from actors.vlm.chat_format import OPENS_THOUGHT
+    from actors.vlm.model_checks import opened_thought
+
+    name = cfg.model.checkpoint
+    if mark := opened_thought(name, revision=cfg.model.revision, start=start, local_only=cfg.only_plans):
+        raise ValueError(f"model.checkpoint={name}: its chat template {OPENS_THOUGHT.format(mark=mark)}")
+
+
+def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
+    """Check that the model exists and can be loaded; reads a few small files and no weights.
+
+    Args:
+        shown_by: what shows the model a picture ("prompt 'explicit'"); empty if nothing does. If it is not empty, a
+            model that accepts only text is refused.
+
+    Returns:
+        Whether the model accepts pictures; None with plan=true, which does not look it up.
+
+    Raises:
+        ValueError: the model, its dtype or its bounds of pixels cannot be used.
+        InputError: `input` is not a table of images or items; raised before a model is looked up or built.
+    """
+    from actors.vlm.model_checks import check_vlm
+    from jobs.store.reading import refuse_early
+
+    check_dtype(cfg.model.dtype, prefix="model.")
+    check_bounds(cfg.model)
+    if cfg.only_plans:
+        return None
+    refuse_early(cfg.input, "images", "items")
+    sees_pictures = check_vlm(cfg.model.checkpoint, revision=cfg.model.revision)
+    if shown_by and not sees_pictures:
+        raise ValueError(
+            f"model.checkpoint={cfg.model.checkpoint}: does not accept pictures, and {shown_by} shows one; "
+            "use a vision-language model, or a prompt whose order has no `picture`"
+        )
+    return sees_pictures
+
+
+def with_condition(cfg: Conditioned, items: "TableSource") -> Conditioned:
+    """Return `cfg` with the condition of the table `items` if `cfg` has none, and print that condition.
+
+    Use it in each job that writes ratings or responses about items, before the plan is made: the condition is part of
+    the run's identity.
+    """
+    condition = items.metadata.get(CONDITION, "")
+    if cfg.condition or not condition:
+        return cfg
+    say(f"condition={condition}: taken from {items.uri}")
+    return replace(cfg, condition=condition)
+
+
+def run_each(
+    job: str, cfg: Config, run: Callable[[Config], Manifest | None], *, check: Callable[[Config], object]
+) -> Manifest | None:
+    """Run a job with the model of `model=`, or with each of `models=`; return the last one's manifest.
+
+    If a model fails, the next one still runs.
+
+    Args:
+        job: the job's name.
+        run: runs the job with one model.
+        check: validates the keys without reading tables; called for all models before the first one runs.
+
+    Raises:
+        InputError: a value is not allowed; nothing was written.
+        RunError: the run failed. With several models it is raised after all have run, and names those that failed.
+    """
+    if not cfg.models:
+        return run(cfg)
+    configs = _per_model(cfg)
+    if not cfg.only_plans:
+        for config in configs:
+            try:
+                check(config)
+            except InputError as error:
+                raise InputError(named_keys.with_own_key(str(error), job, f"models={config.model.name}")) from error
+    manifest, failures = None, dict[str, Exception]()
+    for config in configs:
+        try:
+            manifest = run(config)
+            check_outcome(manifest)
+        except (InputError, RunError) as error:
+            failures[config.model.name] = error
+            say(f"{job} {config.model.name} failed: {error}", err=True)
+    if failures:
+        only_input = len(failures) == len(configs) and all(isinstance(e, InputError) for e in failures.values())
+        names_by_reason: dict[str, list[str]] = {}
+        for name, failure in failures.items():
+            names_by_reason.setdefault(str(failure), []).append(name)
+        reasons = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in names_by_reason.items())
+        raise (InputError if only_input else RunError)(f"{len(failures)} of {len(configs)} models failed: {reasons}")
+    return manifest
+
+
+def _per_model(cfg: Config) -> list[Config]:
+    """Return one configuration per model of `models=`, each with a separate table."""
+    configs = [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in cfg.models]
+    for config in configs:
+        dtypes.resolve(config)
+    return configs

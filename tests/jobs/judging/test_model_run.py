@@ -1,0 +1,122 @@
+"""What runs of a model print: the tokens of pictures, before and after, prompts and answers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.vlm import encoding
+from jobs.judging import model_run
+from jobs.judging.model_run import (
+    OBJECTS_READ,
+    SIZES_TRIED,
+    expected_tokens,
+    sample_sizes,
+    show_counted,
+    show_marks,
+    show_prompts,
+    show_tallies,
+)
+from jobs.models.vlm import ModelConfig
+from jobs.store.reading import TableSource, open_table
+from tests.factories import image_row, write_units
+
+
+def test_cut_contexts_and_a_missing_system_turn_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    show_prompts({"pictures": {"shown": 3}})
+    assert capsys.readouterr().out == ""
+    cut = {"truncated": {"items": 1200}, "truncated field": {"title": 1, "article": 1200}}
+    empty = {"empty context": {"no link": 2, "no article": 1000}}
+    show_prompts({**cut, **empty, "system text": {"in the user's turn": 5}})
+    first, without_text, second = capsys.readouterr().out.splitlines()
+    assert "1,200 items (article 1,200, title 1)" in first
+    assert "1,002 items (no article 1,000, no link 2)" in without_text
+    assert "system turn" in second
+
+
+def test_tokens_time_and_rows_scored_twice_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    show_tallies({"tokens": {"of whole prompts": 12_000, "passed": 0}, "milliseconds": {"device": 5}})
+    show_marks({"milliseconds": {"marking": 1}})
+    assert capsys.readouterr().out == ""
+    tallies = {
+        "tokens": {"of whole prompts": 12_000, "passed": 5_000},
+        "milliseconds": {"device": 1_500, "all": 2_000},
+        "rescored": {"rows": 40, "changed answers": 2},
+        "rescored difference": {"1e-07": 30, "0.003": 1, "2e-05": 9},
+    }
+    show_tallies(tallies)
+    assert capsys.readouterr().out.splitlines() == [
+        "  prompts have 12,000 tokens, 5,000 were computed (2.4 times fewer)",
+        "  device busy 75% of 2.0 s since the first batch",
+        "  rescored 40 rows individually: 2 answers changed, largest difference of a probability 3.0e-03",
+    ]
+    show_tallies({"rescored": {"rows": 1, "failed": 1}})
+    assert capsys.readouterr().out.endswith(
+        "0 answers changed, largest difference of a probability 0.0e+00, 1 failed\n"
+    )
+    show_marks({"prompts": {"written": 2, "scored": 1_000}, "milliseconds": {"marking": 1_500}})
+    assert capsys.readouterr().out == "  prompts  1,000 scored, 2 written, in 1.5 s of the model's processes\n"
+
+
+def images(folder: Path, *units: list[tuple[int | None, int | None]], status: str = "ok") -> TableSource:
+    rows = [
+        [
+            {**image_row(f"{number}-{n}", status=status), "width": width, "height": height}
+            for n, (width, height) in enumerate(sizes)
+        ]
+        for number, sizes in enumerate(units)
+    ]
+    return open_table(write_units(folder, "images", rows))
+
+
+def test_sizes_are_in_the_order_of_their_areas(tmp_path: Path) -> None:
+    sizes: list[tuple[int | None, int | None]] = [(9, 1), (2, 3), (3, 2), (0, 5), (5, 0), (None, None), (1, 1), (1, 1)]
+    assert sample_sizes(images(tmp_path / "a", sizes)) == [(1, 1), (1, 1), (2, 3), (3, 2), (9, 1)]
+    assert sample_sizes(images(tmp_path / "b", [(4, 4)], status="error")) == []
+    exactly: list[tuple[int | None, int | None]] = [(n, 1) for n in range(SIZES_TRIED, 0, -1)]
+    assert sample_sizes(images(tmp_path / "c", exactly)) == [(n, 1) for n in range(1, SIZES_TRIED + 1)]
+    many: list[tuple[int | None, int | None]] = [(n, 1) for n in range(1, 161)]
+    spaced = sample_sizes(images(tmp_path / "d", many))
+    assert spaced == [*((10 * n + 6, 1) for n in range(SIZES_TRIED - 1)), (160, 1)]
+
+
+def test_first_and_last_objects_are_read_and_some_between(tmp_path: Path) -> None:
+    """Units are in the order of their names: 0, 1, 10 to 14, 2 to 9; every second one is read."""
+    units: list[list[tuple[int | None, int | None]]] = [[(n, 1)] for n in range(1, 16)]
+    assert sample_sizes(images(tmp_path / "a", *units)) == [(n + 1, 1) for n in (0, 3, 5, 7, 9, 10, 12, 14)]
+    assert len(sample_sizes(images(tmp_path / "b", *units))) == OBJECTS_READ
+    assert sample_sizes(images(tmp_path / "c", *units[:3])) == [(1, 1), (2, 1), (3, 1)]
+
+
+def test_the_phrase_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ModelConfig(checkpoint="c", max_pixels=1_000_000)
+    table, answers = images(tmp_path / "a", [(56, 28), (280, 280)]), [[1000, 2501], [], None]
+    monkeypatch.setattr(encoding, "tokens_of_sizes", lambda *_, **__: answers.pop(0))
+    assert expected_tokens(model, None) == ""
+    nothing = images(tmp_path / "b", [])
+    assert expected_tokens(model, nothing) == "; pictures with max_pixels=1,000,000"
+    assert expected_tokens(model, table) == "; pictures with max_pixels=1,000,000: about 1,750 tokens each, up to 2,501"
+    assert expected_tokens(model, table) == "", "a text model"
+    assumed = expected_tokens(ModelConfig(checkpoint="c", max_pixels=None, min_pixels=1), table)
+    assert assumed.startswith(
+        "; pictures with max_pixels=null, min_pixels=1: about 51 tokens each, up to 100, assuming"
+    )
+
+
+def test_a_picture_has_at_least_one_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "tokens_of_sizes", lambda *_, **__: None)
+    model = ModelConfig(checkpoint="c", max_pixels=None)
+    assert "about 1 tokens each, up to 1," in expected_tokens(model, images(tmp_path / "a", [(1, 1)]))
+    assert "about 2 tokens each, up to 2," in expected_tokens(model, images(tmp_path / "b", [(29, 28)]))
+
+
+def test_what_was_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    def line(tallies: dict[str, Any]) -> str:
+        show_counted(ModelConfig(checkpoint="c", max_pixels=5000), tallies)
+        return capsys.readouterr().out
+
+    assert line({"pictures": {"shown": 2000, "tokens": 2_500_000}}) == (
+        "  2,000 pictures shown, 1,250 tokens each (max_pixels=5,000)\n"
+    )
+    assert line({"pictures": {"shown": 0, "tokens": 0}}) == line({}) == ""
+    assert model_run.PIXELS_PER_TOKEN == 784
