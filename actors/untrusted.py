@@ -7,6 +7,7 @@ Numbers with more digits than any meaningful one count as unknown.
 import codecs
 import json
 import re
+from decimal import Decimal
 from typing import Any, SupportsFloat
 
 MAX_DIGITS = 10  # pixels of a side, pages of a document
@@ -56,7 +57,7 @@ def cell_text(value: Any) -> str | None:
         return value.strip() or None
     number: Any = value
     if isinstance(value, SupportsFloat) and not isinstance(value, int):
-        if number != number:  # noqa: PLR0124 (NaN, also of decimals)
+        if number.is_nan() if isinstance(value, Decimal) else number != number:  # noqa: PLR0124 (NaN)
             return None
         if abs(number) < LARGEST_WHOLE and number == int(number):
             return str(int(number))

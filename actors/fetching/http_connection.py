@@ -233,13 +233,18 @@ def redirected(url: str, location: str) -> str:
 
     Args:
         location: the header as aiohttp decodes it, with lone surrogates in place of these bytes.
+
+    Raises:
+        ValueError: `location` is relative, and `url` has no host.
     """
     location = _NOT_UTF8.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", location.strip())
     target = urlsplit(location)
     if target.scheme:
         return location if target.netloc else urljoin(url, location)
     # As RFC 3986 section 5.2; `urljoin` would drop an empty query, and one of two slashes.
-    scheme, host, path, query = _PARTS.findall(url)[0]
+    if (base := _PARTS.match(url)) is None:
+        raise ValueError(f"{url:.200}: a redirect to {location:.200} needs the URL of a host")
+    scheme, host, path, query = base.groups()
     if target.netloc:
         return str(scheme + location)
     new_path, rest = _PATH_AND_REST.findall(location)[0]

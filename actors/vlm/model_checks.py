@@ -1,6 +1,7 @@
 """Checks before a run, without loading weights, that a model exists and generates text."""
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -153,11 +154,16 @@ def head_counts(model: str, *, revision: str | None = None) -> HeadCounts:
     """
     config = _config(model, _files(model, revision))
     text, vision = config.get("text_config") or config, config.get("vision_config") or {}
-    queries = text.get("num_attention_heads") or config.get("num_attention_heads")
+    queries = _common(text.get("num_attention_heads") or config.get("num_attention_heads"))
     if not queries:
         raise ValueError(f"{model}: {CONFIG} has no num_attention_heads, which is needed to divide it between GPUs")
-    keys = text.get("num_key_value_heads") or config.get("num_key_value_heads") or queries
-    return HeadCounts(queries, keys, vision.get("num_heads") or vision.get("num_attention_heads"))
+    keys = _common(text.get("num_key_value_heads") or config.get("num_key_value_heads")) or queries
+    return HeadCounts(queries, keys, _common(vision.get("num_heads") or vision.get("num_attention_heads")))
+
+
+def _common(heads: int | list[int] | None) -> int | None:
+    """Return the number of heads; where layers differ, their greatest common divisor."""
+    return math.gcd(*heads) if isinstance(heads, list) else heads
 
 
 class _ModelFiles(Protocol):
@@ -269,8 +275,10 @@ def _check_sizes(model: str, config: Mapping[str, Any]) -> None:
             raise ValueError(f"{model}: {CONFIG} has {part}={values!r:.60}; must be an object with the part's sizes")
         for name in filter(values.__contains__, SIZES):
             size = values[name]
-            optional = size is None and name in HEADS
-            if not optional and (type(size) is not int or not 0 < size <= LARGEST_SIZE):
+            if size is None and name in HEADS:
+                continue
+            sizes = size if isinstance(size, list) and size and name in HEADS else [size]  # a list has one per layer
+            if not all(type(number) is int and 0 < number <= LARGEST_SIZE for number in sizes):
                 raise ValueError(
                     f"{model}: {CONFIG} has {part + '.' if part else ''}{name}={size!r:.60}; must be a whole number "
                     f"from 1 to {LARGEST_SIZE:,}; use the model's published files"

@@ -211,6 +211,8 @@ def _content(value: Mapping[str, Any]) -> list[Any] | None:
     entries = content if isinstance(content, list) else [content]
     if key == "taxonomy":
         entries = ["/".join(map(str, path)) if isinstance(path, list) else path for path in entries]
+    if any(isinstance(entry, dict | list) for entry in entries):
+        return None
     return [entry for entry in entries if not model.blank(entry)]
 
 

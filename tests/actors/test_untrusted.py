@@ -1,8 +1,10 @@
+import math
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from actors.untrusted import json_integer, parse_first_json, parse_json, storable, text_lines, whole_number
+from actors.untrusted import cell_text, json_integer, parse_first_json, parse_json, storable, text_lines, whole_number
 from tests.cases import check_cases
 
 
@@ -75,3 +77,8 @@ def test_json_of_any_kind_is_read_or_a_value_error() -> None:
 
     check_cases(check, wrong)
     assert parse_first_json('x{"a": "\\udc00"}y', 1) == ({"a": "\ufffd"}, 16)
+
+
+def test_numbers_that_are_none_are_empty_cells() -> None:
+    assert [cell_text(value) for value in (math.nan, Decimal("NaN"), Decimal("sNaN"), Decimal("-sNaN1"))] == [None] * 4
+    assert [cell_text(value) for value in (Decimal("12.0"), Decimal("Infinity"), math.inf)] == ["12", "Infinity", "inf"]

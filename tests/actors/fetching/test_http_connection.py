@@ -377,6 +377,12 @@ def test_an_empty_query_is_kept() -> None:
     assert as_given("https://h.org/a#?").raw_path_qs == "/a"
 
 
+@pytest.mark.parametrize("base", ["", "data:image/png;base64,AA", "h.org/x"])
+def test_a_relative_redirect_needs_the_url_of_a_host(base: str) -> None:
+    with pytest.raises(ValueError, match="needs the URL of a host"):
+        redirected(base, "/a.jpg")
+
+
 def test_the_target_of_a_redirect() -> None:
     def check(location: str, target: str) -> None:
         header = location.encode("latin-1").decode("utf-8", "surrogateescape")  # as aiohttp decodes the header

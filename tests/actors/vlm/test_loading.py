@@ -203,6 +203,15 @@ def test_sizes_and_classes_of_a_config_are_checked_before_anything_is_loaded(tmp
     check_cases(check, cases)
 
 
+def test_layers_may_differ_in_their_heads(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(resolve("local:qwen2.5-vl-tiny"), tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    config["vision_config"]["num_heads"] = [4, 8, 12]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert check_vlm(str(folder))
+    assert head_counts(str(folder)).pictures == 4
+
+
 @pytest.mark.parametrize("name", ["local:qwen2.5-vl-tiny", "local:llama-tiny"])
 def test_the_classes_of_a_processor_are_refused_or_ignored(tmp_path: Path, name: str) -> None:
     sees_pictures = check_vlm(name)

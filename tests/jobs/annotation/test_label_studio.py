@@ -298,6 +298,10 @@ def test_answers_of_every_control_are_read_or_refused_by_name(tmp_path: Path) ->
         ({"ranker": ["b", "a"]}, "refused ranker"),
         ({**place, "ranker": ["b"]}, "refused ranker"),
         ({"text": ["x"], "chat": []}, "refused chat"),
+        ({"choices": [{"value": "yes"}]}, "refused choices"),
+        ({"choices": ["yes", ["no"]]}, "refused choices"),
+        ({"taxonomy": [{"art": 1}]}, "refused taxonomy"),
+        ({"number": {"low": 1}}, "refused number"),
         (place, "refused a region without a label"),
         ({"x": 1, "y": 2}, "refused a region without a label"),
     ])  # fmt: skip
