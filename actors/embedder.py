@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 
 from actors import schemas
 from actors.devices import find_device, find_dtype
-from actors.encoders.pixel_rows import PixelRows
-from actors.encoders.settings import EncoderSettings
-from actors.encoders.towers import find_geometry, load_tower
-from actors.picture_reader import PictureReader
+from actors.encoders.encoder_sources import EncoderSettings
+from actors.encoders.towers import PixelRows, find_geometry, load_tower
+from actors.fetching.decoders import PictureReader
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import Status, failed_reason
 from actors.uploads import CudaLane, Uploads
@@ -63,7 +62,7 @@ class PictureDecoder:
             `item_id` (the image_id), `kind` ("image"), `pixels` (large_binary: height x width x 3 uint8 of the model's
             input, row by row, null unless ok), `status`, `error_kind`, `error_message`. Rows that were not ok keep
             their status; ok without bytes becomes `missing_input`; a picture that cannot be decoded becomes `error`
-            with a kind of `actors.picture_reader.PictureReader`.
+            with a kind of `actors.fetching.decoders.PictureReader`.
         """
         outcomes = zip(*(batch[name].to_pylist() for name in _OUTCOME), strict=True)
         rows = [self._decode_row(data, *outcome) for data, outcome in zip(batch["bytes"], outcomes, strict=True)]

@@ -1,12 +1,11 @@
 """The error of a model that cannot be loaded, and one-line texts for errors raised by libraries."""
 
+# From errors of transformers and torch about weights that do not match the config.
+_OTHER_SHAPES = ("ignore_mismatched_sizes", "size mismatch")
+
 
 class ModelError(ValueError):
     """A model cannot be loaded. The message is one line and begins with the model as the configuration names it."""
-
-
-# From errors of transformers and torch about weights that do not match the config.
-_OTHER_SHAPES = ("ignore_mismatched_sizes", "size mismatch")
 
 
 def has_other_shapes(error: BaseException) -> bool:

@@ -1,24 +1,25 @@
 """Generate n samples of text for each prompt that `actors.prompt_preparer` prepared."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from actors import schemas
-from actors.conditions import ConditionSettings
 from actors.ids import content_id
+from actors.prompt_preparer import PromptPreparer
 from actors.rows import ResponseRow, ended, failed
+from actors.settings import ConditionSettings
 from actors.status import EMPTY_ANSWER, Status, is_blank
-from actors.vlm.encoding import ChatEncoder, from_bytes
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
-from actors.vlm.generation import Generated, TextGenerator
+from actors.vlm.generation import Generated, TextGenerator, sample_seed, text_ends, text_generator
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
+from actors.vlm.model_inputs import from_bytes
 from actors.vlm.refusals import RefusalRules
 from actors.vlm.settings import ModelSettings, SamplingSettings
-from actors.vlm.vllm_generation import VllmTextGenerator
-from actors.vlm.vllm_model import VllmModel
+from actors.vlm.vllm_engine import VllmModel, VllmTextGenerator
 
 ENGINES = ("auto", "transformers", "vllm")
 LoadedModel = tuple[TextGenerator | VllmTextGenerator, ChatEncoder, RaterFacts]
@@ -189,39 +190,58 @@ def load_in_vllm(settings: SamplingSettings, model: ModelSettings, threads: int 
     return VllmTextGenerator(loaded, ends=text_ends(loaded, chat)), chat, loaded.facts
 
 
-def text_ends(model: Any, chat: ChatEncoder) -> list[int]:
-    """Return the tokens that end a text: the end tokens of the model's generation config and of its tokenizer."""
-    end_ids = set(_end_ids(model))
-    if chat.tokenizer.eos_token_id is not None:
-        end_ids.add(chat.tokenizer.eos_token_id)
-    return sorted(end_ids)
+class GreedyTexts(NamedTuple):
+    """The likeliest texts about some items, for a comparison of engines.
+
+    Attributes:
+        texts: the tokens of each text, without its end token.
+        reasons: why each text ended, `stop` or `length`.
+        logprobs: natural logarithm of the probability of each token of each text.
+        dtype: dtype of the weights.
+        engine: libraries with their versions, and the kind of device.
+    """
+
+    texts: list[list[int]]
+    reasons: list[str]
+    logprobs: list[list[float]]
+    dtype: str
+    engine: str
 
 
-def text_generator(
-    model: Any, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
-) -> TextGenerator:
-    """Return the generator of a loaded model; texts end at an end token of the model's config or of its tokenizer."""
-    return TextGenerator(
-        model,
-        pad_id=pad_token(chat, model),
-        ends=text_ends(model, chat),
-        budget=None if memory_budget_gb is None else int(memory_budget_gb * 1e9),
-        group_rows=group_rows,
+def greedy_texts(
+    items: pa.Table,
+    *,
+    engine: str,
+    prepare: Mapping[str, Any],
+    max_tokens: int,
+    memory_budget_gb: float | None = None,
+    texts: Sequence[Sequence[int]] | None = None,
+) -> GreedyTexts:
+    """Load a model in an engine and return the likeliest texts about items.
+
+    Args:
+        items: as for `actors.prompt_preparer.PromptPreparer`; items without a prompt are left out.
+        prepare: arguments of the constructor of `PromptPreparer`.
+        max_tokens: longest text.
+        texts: texts whose tokens' probabilities are returned; None: those that the engine writes.
+
+    Raises:
+        ValueError: the model cannot be loaded, or a prompt has no text.
+    """
+    model: ModelSettings = prepare["model"]
+    prepared = PromptPreparer(**{**prepare, "keeps_pictures": engine == "vllm"})(items)
+    inputs = [from_bytes(data) for data in prepared["inputs"].to_pylist() if data is not None]
+    settings = SamplingSettings(temperature=0.0, max_tokens=max_tokens, memory_budget_gb=memory_budget_gb)
+    generator, _, facts = (load_in_vllm if engine == "vllm" else load_in_transformers)(settings, model, None)
+    likeliest: list[Generated] = []
+    for result in generator.generate(inputs, seeds=[[0]] * len(inputs), sampling=settings.sampling):
+        if isinstance(result, ScoringError):
+            raise ValueError(result.message)
+        likeliest += result
+    asked = [text.tokens for text in likeliest] if texts is None else texts
+    logprobs = [
+        generator.token_logprobs(prompt, text) if text else [] for prompt, text in zip(inputs, asked, strict=True)
+    ]
+    return GreedyTexts(
+        [t.tokens for t in likeliest], [t.finish_reason for t in likeliest], logprobs, facts.dtype, facts.engine
     )
-
-
-def pad_token(chat: ChatEncoder, model: Any) -> int:
-    """Return the token id for padding; padding is masked, so any token will do."""
-    pad_id = chat.tokenizer.pad_token_id
-    return int(pad_id if pad_id is not None else next(iter(_end_ids(model)), 0))
-
-
-def _end_ids(model: Any) -> list[int]:
-    """Return the ids of the end tokens in the model's config, in its order."""
-    ids = model.generation_config.eos_token_id
-    return [ids] if isinstance(ids, int) else list(ids or ())
-
-
-def sample_seed(base: int, item: str, sample: int) -> int:
-    """Return the seed of one sample: 63 bits of a hash of the run's seed, the item and the sample's number."""
-    return int(content_id("seed", str(base), item, str(sample))[:16], 16) >> 1

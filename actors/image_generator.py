@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors import pictures, schemas
-from actors.diffusion.loading import load_pipeline
-from actors.diffusion.settings import DrawingSettings, ImageModelSettings
+from actors.diffusion_models import DrawingSettings, ImageModelSettings, load_pipeline
 from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.rows import ImageRow

@@ -80,7 +80,7 @@ def count_prompt(
 
     Args:
         truncated: the context fields that were cut.
-        moves_system: whether the system's text is in the user's turn (`actors.vlm.chat_format`).
+        moves_system: whether the system's text is in the user's turn (`actors.vlm.chat`).
     """
     if truncated:
         tally["truncated/items"] += 1

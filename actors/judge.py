@@ -7,16 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from actors.rows import RatingRow
 from actors.rubric_rater import PreparedItem, RubricRater
 from actors.rubrics.rubric_questions import Question
-from actors.vlm.answers import AnswerCodes
 from actors.vlm.errors import ScoringError
 from actors.vlm.loading import RaterFacts
-from actors.vlm.rater_settings import ClosedSettings
 from actors.vlm.ratings import METHODS, answered
-from actors.vlm.requests import RequestGroup, Scores
 from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
-from actors.vlm.settings import ModelSettings
-from actors.vlm.vllm_model import VllmModel
-from actors.vlm.vllm_scoring import VllmScorer
+from actors.vlm.scoring_requests import AnswerCodes, RequestGroup, Scores
+from actors.vlm.settings import ClosedSettings, ModelSettings
+from actors.vlm.vllm_engine import VllmModel, VllmScorer
 
 
 class Judge(RubricRater):

@@ -9,16 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from actors import schemas
-from actors.conditions import ConditionSettings
-from actors.generator import pad_token
 from actors.rows import RatingRow, ended, failed
 from actors.rubrics.instructions import Instruction
+from actors.settings import ConditionSettings
 from actors.status import Status
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.debiasing import NO_THRESHOLD, DebiasSetting, check_settings, debias
-from actors.vlm.encoding import ChatEncoder, from_bytes
 from actors.vlm.errors import ScoringError
+from actors.vlm.generation import pad_token
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.loglik import CompletionScorer
+from actors.vlm.model_inputs import from_bytes
 from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.settings import ModelSettings
 

@@ -14,8 +14,7 @@ import numpy as np
 from PIL import Image
 
 from actors.errors import first_line
-from actors.picture_files.containers import ends_early, is_lossy, tiff_directory_ends_early, tiff_not_decoded
-from actors.picture_files.other_content import describe
+from actors.picture_formats import describe, ends_early, is_lossy, tiff_directory_ends_early, tiff_not_decoded
 
 DEFAULT_MAX_PIXELS = 89_478_485  # Pillow's own bound: 256 MiB of RGB
 

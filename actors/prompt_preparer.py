@@ -8,15 +8,17 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
+from actors.fetching.decoders import PictureReader
 from actors.items import EMPTY_CONTEXT, TARGETS, count_pictures, count_prompt, skip_reason
-from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
 from actors.rows import PreparedPromptRow, failed
 from actors.rubrics.instructions import Instruction, QuestionWords
 from actors.status import Status
 from actors.vlm import context, errors
-from actors.vlm.encoding import ChatEncoder, load_config, load_processor, to_bytes
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
+from actors.vlm.loading import load_config, load_processor
+from actors.vlm.model_inputs import to_bytes
 from actors.vlm.settings import ContextSettings, ModelSettings
 
 

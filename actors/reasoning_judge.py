@@ -11,25 +11,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
-from actors.generator import sample_seed, text_ends, text_generator
 from actors.rows import RatingRow, failed
 from actors.rubric_rater import PreparedItem, RubricRater
 from actors.rubrics import thoughts
 from actors.rubrics.rubric_questions import Question
 from actors.status import Status
-from actors.vlm.encoding import ChatEncoder
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
-from actors.vlm.generation import Generated, TextGenerator
+from actors.vlm.generation import Generated, TextGenerator, sample_seed, text_ends, text_generator
 from actors.vlm.loading import RaterFacts
-from actors.vlm.rater_settings import CLOSING_TOKENS, ReasoningSettings
 from actors.vlm.ratings import answered
-from actors.vlm.requests import RequestGroup, Scores
 from actors.vlm.scoring import AnswerScorer, ClosedSetScorer
-from actors.vlm.settings import ModelSettings
+from actors.vlm.scoring_requests import RequestGroup, Scores
+from actors.vlm.settings import CLOSING_TOKENS, ModelSettings, ReasoningSettings
 from actors.vlm.token_trees import common
-from actors.vlm.vllm_generation import VllmTextGenerator
-from actors.vlm.vllm_model import VllmModel
-from actors.vlm.vllm_scoring import VllmScorer
+from actors.vlm.vllm_engine import VllmModel, VllmScorer, VllmTextGenerator
 
 METHOD = "generate_then_score"
 # Appended to the prompt: the rubric may ask for the bare answer before it.

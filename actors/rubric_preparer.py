@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
+from actors.fetching.decoders import PictureReader
 from actors.items import (
     EMPTY_CONTEXT,
     NO_QUESTIONS,
@@ -19,7 +20,6 @@ from actors.items import (
     count_prompt,
     skip_reason,
 )
-from actors.picture_reader import PictureReader
 from actors.pictures import PictureError
 from actors.rows import PreparedQuestionsRow, failed
 from actors.rubric_rater import asked_pairs, default_targets, item_targets
@@ -29,10 +29,10 @@ from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.chat import Chat, PromptTokens
-from actors.vlm.encoding import load_config, load_processor, to_bytes
 from actors.vlm.errors import ScoringError
-from actors.vlm.rater_settings import RubricSettings
-from actors.vlm.settings import ModelSettings
+from actors.vlm.loading import load_config, load_processor
+from actors.vlm.model_inputs import to_bytes
+from actors.vlm.settings import ModelSettings, RubricSettings
 
 
 class PreparedPrompts(NamedTuple):

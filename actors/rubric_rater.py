@@ -14,15 +14,15 @@ from actors.rows import RatingRow, failed
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
 from actors.status import Status
-from actors.vlm import errors, families
-from actors.vlm.encoding import from_bytes
+from actors.vlm import errors, model_inputs
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
-from actors.vlm.rater_settings import RubricSettings
+from actors.vlm.model_inputs import VllmPrompt, from_bytes, vllm_prompts_of
 from actors.vlm.ratings import rating_key, rating_table
-from actors.vlm.requests import Scores
-from actors.vlm.settings import ModelSettings
-from actors.vlm.vllm_prompts import EnginePrompt, prompts_of
+from actors.vlm.scoring_requests import Scores
+from actors.vlm.settings import ModelSettings, RubricSettings
+
+IMPROBABLE = 0.99  # probability outside the allowed answers
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,12 @@ class PreparedItem:
 
     def whole_prompts(self) -> list[dict[str, Any]]:
         """Return the inputs of each prompt: name -> tensor, batch 1."""
-        prefix = families.cut(self.inputs, self.shared)
-        return [families.extended(prefix, suffix) for suffix in self.suffixes]
+        prefix = model_inputs.cut(self.inputs, self.shared)
+        return [model_inputs.extended(prefix, suffix) for suffix in self.suffixes]
 
-    def engine_prompts(self) -> list[EnginePrompt]:
+    def engine_prompts(self) -> list[VllmPrompt]:
         """Return each prompt for vLLM; `inputs` has the pictures themselves."""
-        return list(map(prompts_of(self.inputs, shared=self.shared), self.suffixes))
-
-
-IMPROBABLE = 0.99  # probability outside the allowed answers
+        return list(map(vllm_prompts_of(self.inputs, shared=self.shared), self.suffixes))
 
 
 class RubricRater:

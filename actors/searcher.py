@@ -4,7 +4,7 @@ On a GPU, copying the rows takes longest: the next pieces are copied (`actors.up
 the host waits for the GPU a few times per piece.
 
 A fast product selects the rows that can be among the k best. The error of its scores has a proven bound
-(`actors.search.queries`), so a row whose score is further below the k-th best than the bound cannot be among them.
+(`actors.search_queries`), so a row whose score is further below the k-th best than the bound cannot be among them.
 The few rows that remain for each query are scored again in float64 from the stored vectors. Equal vectors therefore
 get equal scores, and ties are broken by item id.
 """
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from actors.search.queries import LONGEST, SHORTEST, Product, Queries, lengths_of
-from actors.search.top_k import Candidates, Hits, Ids
+from actors.search_queries import LONGEST, SHORTEST, Candidates, Hits, Ids, Product, Queries, lengths_of
 from actors.uploads import CudaLane, Uploads, tensor_of
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""Base of the settings dataclasses of stages, which the configuration of a job extends."""
+"""Bases of the settings dataclasses of stages, which the configuration of a job extends."""
 
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
 Part = TypeVar("Part", bound="Settings")
+LONGEST = 100  # characters
 
 
 @dataclass(kw_only=True)
@@ -37,3 +38,27 @@ def check_positive(**values: float | None) -> None:
     for key, value in values.items():
         if value is not None and not value > 0:
             raise ValueError(f"{key}={value:g}: must be above 0")
+
+
+@dataclass(kw_only=True)
+class ConditionSettings(Settings):
+    """The condition of a run's rows."""
+
+    # rarely: experimental condition, a column of the rows; if empty, the condition of the table of items, if any
+    condition: str = ""
+
+    def __post_init__(self) -> None:
+        check_condition(self.condition)
+        super().__post_init__()
+
+
+def check_condition(condition: str) -> None:
+    """Check the text of a condition.
+
+    Raises:
+        ValueError: it has several lines, leading or trailing white space, or more than 100 characters.
+    """
+    if condition != condition.strip() or not condition.isprintable() or len(condition) > LONGEST:
+        raise ValueError(
+            f"condition={condition!r}: must be one line of at most {LONGEST} characters without outer white space"
+        )

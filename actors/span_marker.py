@@ -9,27 +9,23 @@ from typing import Any
 import pyarrow as pa
 
 from actors import schemas
-from actors.conditions import ConditionSettings
 from actors.errors import first_line
-from actors.generator import text_generator
+from actors.fetching.decoders import PictureReader
 from actors.items import count_pictures, skip_reason
-from actors.marking.claims import ClaimsMarking
-from actors.marking.direct import DirectMarking
-from actors.marking.model import Description, Kind, Marks, Request, kinds_from
-from actors.marking.prompts import MarkingStep, SpanPrompts
-from actors.picture_reader import PictureReader
+from actors.marking.methods import ClaimsMarking, DirectMarking
+from actors.marking.span_prompts import Description, Kind, MarkingStep, Marks, Request, SpanPrompts, kinds_from
 from actors.pictures import PictureError
 from actors.rows import SpanRow
-from actors.settings import check_positive
+from actors.settings import ConditionSettings, check_positive
 from actors.status import Status
 from actors.vlm import errors
-from actors.vlm.encoding import ChatEncoder
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.generation import text_generator
 from actors.vlm.loading import load_vlm, model_facts
-from actors.vlm.requests import ScoringRequest
-from actors.vlm.sampling import Sampling
 from actors.vlm.scoring import ClosedSetScorer
-from actors.vlm.settings import MemorySettings, ModelSettings
+from actors.vlm.scoring_requests import ScoringRequest
+from actors.vlm.settings import MemorySettings, ModelSettings, Sampling
 
 
 @dataclass(kw_only=True)
@@ -227,7 +223,7 @@ def describe(
 
 
 class LoadedModel:
-    """A loaded model as `actors.marking.model.SpanModel`."""
+    """A loaded model as `actors.marking.span_prompts.SpanModel`."""
 
     def __init__(self, loaded: Any, processor: Any, settings: MarkingSettings, model: ModelSettings) -> None:
         self.chat = ChatEncoder(processor, bounds=model.bounds, config=loaded.config)

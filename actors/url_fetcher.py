@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from actors.errors import first_line
-from actors.fetching import image_rows, wikimedia, wikimedia_credits
+from actors.fetching import image_rows, wikimedia
 from actors.fetching.decoders import Decoders
 from actors.fetching.host_queue import BUSY, HostQueue, Shared, keep_leases
 from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, Reply, redirected
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.fetching.net_safety import BlockedError, Lookup, Rules
-from actors.fetching.politeness import opted_out, retry_after
-from actors.fetching.rate_limits import Limit, Limiter
-from actors.fetching.request_settings import RequestSettings
+from actors.fetching.politeness import Limit, Limiter, RequestSettings, opted_out, retry_after
 from actors.fetching.signed_urls import without_secrets, without_signature
 from actors.pictures import PictureError
 from actors.rows import ImageRow
@@ -303,15 +301,15 @@ class UrlFetcher:
                 wikis[self._settings.api.format(host=file.host)].append((request.image_id, file))
         credits: Credits = {}
         for api, files in wikis.items():
-            for first in range(0, len(files), wikimedia_credits.TITLES_PER_REQUEST):
-                batch = files[first : first + wikimedia_credits.TITLES_PER_REQUEST]
+            for first in range(0, len(files), wikimedia.TITLES_PER_REQUEST):
+                batch = files[first : first + wikimedia.TITLES_PER_REQUEST]
                 answers = await self._request_credits(api, [file for _, file in batch])
                 credits |= dict(zip([image_id for image_id, _ in batch], answers, strict=False))
         return credits
 
     async def _request_credits(self, api: str, files: list[wikimedia.WikimediaFile]) -> list[tuple[str, str]]:
         """Return author and licence of each file; an empty list if the API did not answer."""
-        request = HttpRequest(api, method="POST", data=wikimedia_credits.query_form(files))
+        request = HttpRequest(api, method="POST", data=wikimedia.query_form(files))
         for _ in range(self._settings.attempts):
             try:
                 reply = await self._persist(request, _History())
@@ -321,8 +319,8 @@ class UrlFetcher:
                 return []
             self._shared.bodies.release()
             try:
-                return wikimedia_credits.parse_answer(files, reply.body)
-            except wikimedia_credits.NoAnswerError:  # most often replication lag, with a Retry-After header
+                return wikimedia.parse_answer(files, reply.body)
+            except wikimedia.NoAnswerError:  # most often replication lag, with a Retry-After header
                 pause = retry_after(reply.retry_after) or self._settings.backoff_s
                 if pause > self._settings.max_wait_s:
                     return []

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.embedder import Embedder
-from actors.encoders.facts import encoder_facts
-from actors.encoders.settings import EncoderSettings
+from actors.encoders.encoder_sources import EncoderSettings, encoder_facts
 from actors.items import TARGETS
 from actors.rows import RatingRow
 from actors.rubrics import checks

@@ -36,7 +36,7 @@ from jobs.store.reading import TableSource, open_table
 from jobs.store.table_plan import TablePlan
 
 if TYPE_CHECKING:
-    from actors.encoders.facts import EncoderFacts
+    from actors.encoders.encoder_sources import EncoderFacts
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from actors.diffusion.settings import DrawingSettings, ImageModelSettings
+from actors.diffusion_models import DrawingSettings, ImageModelSettings
 from actors.quantities import quantity
 from actors.settings import check_positive
 from jobs.items_from import image_prompts, items_output

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.ids import content_id
-from actors.marking.prompts import SpanPrompts
+from actors.marking.span_prompts import SpanPrompts
 from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
 from jobs.annotation.spans import SpanLabels

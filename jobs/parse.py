@@ -15,9 +15,9 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.answer_reader import AnswerReader
-from actors.conditions import ConditionSettings
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric, identity
+from actors.settings import ConditionSettings
 from jobs.errors import InputError
 from jobs.judging import kept_rubric, rating_tables
 from jobs.runtime import lifecycle

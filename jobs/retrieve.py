@@ -17,7 +17,7 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.quantities import quantity
-from actors.search.settings import COSINE, SearchSettings
+from actors.search_queries import COSINE, SearchSettings
 from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, check_same_space, find_corpus, space_of
 from jobs.corpora.vectors import layout_of
 from jobs.errors import InputError

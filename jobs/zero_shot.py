@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import MISSING
 
-from actors.conditions import ConditionSettings
+from actors.settings import ConditionSettings
 from jobs.corpora.embeddings import VectorSpace, check_same_space, space_of
 from jobs.judging import rating_tables
 from jobs.judging.items import ItemTables
@@ -31,7 +31,7 @@ from jobs.store.reading import refuse_absent
 from jobs.store.table_plan import TablePlan
 
 if TYPE_CHECKING:
-    from actors.encoders.facts import EncoderFacts
+    from actors.encoders.encoder_sources import EncoderFacts
 
 
 @dataclass

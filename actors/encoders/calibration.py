@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from actors.encoders.facts import LOCAL_DIR, find_source, hub_files
+from actors.encoders.encoder_sources import LOCAL_DIR, find_source, hub_files
 from actors.encoders.transformers_encoders import HubEncoder, is_hub_encoder
 from actors.model_files import read_header
 

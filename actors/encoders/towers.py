@@ -1,16 +1,27 @@
 """A common interface to the encoders of open_clip and transformers: picture geometry, and the loaded model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 
-from actors.devices import DTYPES
-from actors.encoders.activations import make_contiguous
-from actors.encoders.facts import EncoderSource, Preprocessing, complete, find_source, geometry, pinned_weights
-from actors.encoders.transformers_encoders import HubEncoder, exponential, is_hub_encoder
+from actors.devices import DTYPES, enable_onednn
+from actors.encoders.encoder_sources import (
+    EncoderSource,
+    Preprocessing,
+    complete,
+    find_source,
+    geometry,
+    pinned_weights,
+)
+from actors.encoders.transformers_encoders import HubEncoder, exponential, is_hub_encoder, make_contiguous
 from actors.errors import ModelError, first_line, has_other_shapes
 from actors.special_tokens import DataTexts, special_tokens
+from actors.uploads import tensor_of
+
+if TYPE_CHECKING:
+    import torch
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +51,7 @@ class Tower(Protocol):
 
 
 def find_geometry(model: str, pretrained: str | None) -> Geometry:
-    """Return how a model's pictures are resized; raises the errors of `actors.encoders.facts.encoder_facts`."""
+    """Return how a model's pictures are resized; raises the errors of `encoder_facts`."""
     if is_hub_encoder(model):
         encoder = HubEncoder(model, pretrained)
         return Geometry(encoder.resize, encoder.size, encoder.shortest)
@@ -53,7 +64,7 @@ def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dt
     """Load a model, from safetensors wherever they exist; pickled code is never loaded.
 
     Raises:
-        ValueError, OSError: see `actors.encoders.facts.encoder_facts`.
+        ValueError, OSError: see `actors.encoders.encoder_sources.encoder_facts`.
         ModelError: the model's files cannot be loaded.
         RuntimeError: the device failed, or open_clip's preprocessing differs from the config's.
     """
@@ -80,9 +91,7 @@ class OpenClipTower:
         import open_clip
         import torch
 
-        from actors import onednn
-
-        onednn.enable()
+        enable_onednn()
         precision, expected = DTYPES[dtype], source.preprocessing
         pretrained = pinned_weights(source) if source.commit else source.pretrained
         self._model = open_clip.create_model(
@@ -139,3 +148,45 @@ def _cfg(preprocessing: Preprocessing) -> dict[str, object]:
         "resize_mode": preprocessing.resize,
         "fill_color": preprocessing.fill,
     }
+
+
+class PixelRows:
+    """Joins rows into an array in reused memory, since allocating it would take as long as the copy."""
+
+    def __init__(self, size: int) -> None:
+        """`size`: bytes of a row's pixels."""
+        import torch
+
+        self._size, self._memory = size, torch.empty((0, size), dtype=torch.uint8)
+
+    def join(self, pixels: pa.ChunkedArray, good: np.ndarray) -> "torch.Tensor":
+        """Return uint8 [n, size], valid until the next call: the rows, with zeros for rows that are not good.
+
+        Args:
+            pixels: large_binary [n]; those of good rows have `size` bytes.
+            good: bool [n].
+        """
+        import torch
+
+        runs = list(self._runs(pixels, good))
+        if len(runs) == 1 and len(runs[0][1]) == len(good):
+            return runs[0][1]
+        if len(self._memory) < len(good):
+            self._memory = torch.empty((len(good), self._size), dtype=torch.uint8)
+        joined = self._memory[: len(good)]
+        for first, rows in runs:
+            joined[first : first + len(rows)].copy_(rows)
+        joined[torch.from_numpy(np.flatnonzero(~good))] = 0
+        return joined
+
+    def _runs(self, pixels: pa.ChunkedArray, good: np.ndarray) -> Iterator[tuple[int, "torch.Tensor"]]:
+        """Yield runs of good rows that are adjacent in a chunk's memory, each with the index of its first row."""
+        start = 0
+        for chunk in pixels.chunks:
+            edges = np.flatnonzero(np.diff(good[start : start + len(chunk)], prepend=False, append=False))
+            for first, end in edges.reshape(-1, 2).tolist():
+                _, offsets, data = chunk.buffers()
+                offset = int(np.frombuffer(offsets, np.int64, 1, 8 * (chunk.offset + first))[0])
+                rows = np.frombuffer(data, np.uint8, (end - first) * self._size, offset)
+                yield start + first, tensor_of(rows).view(-1, self._size)
+            start += len(chunk)

@@ -3,24 +3,31 @@
 They are named `transformers:org/name`, `transformers:FOLDER` or `transformers:local:NAME`. Pictures go through the
 model's own processor: up to whole pixels on CPUs, then on the device. SigLIP's texts are canonicalised (SigLIP 2's
 lower-cased) and padded to the length used in training, without an attention mask.
+
+An encoder's identity is read from its files without importing transformers, which takes seconds of CPU: a driver needs
+only a few numbers of two small JSON files. Files with anything out of the ordinary are left to transformers.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from actors import model_files
-from actors.encoders.activations import make_contiguous
-from actors.encoders.plain_files import CONFIG, PlainFiles, read_plain
+from actors.devices import enable_onednn
 from actors.errors import first_line
 from actors.hub import check_reachable, commit, read
 from actors.model_files import check_weights
 from actors.special_tokens import DataTexts, special_tokens
+from actors.untrusted import parse_json
+
+if TYPE_CHECKING:
+    import torch
 
 if TYPE_CHECKING:
     import torch
@@ -40,12 +47,43 @@ _UNCLEAN_AND_CLEAN = ("A cat, here!", "a cat here")
 
 MOST_DIM = 65_536  # length of a vector
 MOST_PIXELS = 4096  # per side of a model's input; the largest encoders have several hundred
+CONFIG, PICTURES, OF_ALL = "config.json", "preprocessor_config.json", "processor_config.json"
+_TOWERS = ("text_config", "vision_config")
+_WORDS = {"model_type", "hidden_act", "dtype", "torch_dtype", "transformers_version", "_name_or_path"}
+_LISTS = {"architectures", "out_features", "out_indices", "stage_names"}
+_WHOLE = re.compile(r"num_.*|.*_(size|dim|id)|max_position_embeddings")
+_MOST = 10**7  # larger than any number in these files; others are left to transformers
+# Where transformers finds the length of a vector, by `model_type`; its default if the file has none; and whether the
+# encoder has a text tower.
+_PLAIN_DIM: dict[str, tuple[tuple[str, ...], int, bool]] = {
+    "siglip": (("vision_config", "hidden_size"), 768, True),
+    "clip": (("projection_dim",), 512, True),
+    "dinov2": (("hidden_size",), 768, False),
+    "dinov2_with_registers": (("hidden_size",), 768, False),
+}
+_CONVERT = "do_convert_rgb"  # True in all three by default
+_IGNORED = {"image_processor_type", "processor_class"}
 
 
 def check_size(size: tuple[int, int]) -> None:
     """Check the height and width of a model's input. Raises ValueError for sizes that no encoder has."""
     if not all(isinstance(side, int) and 0 < side <= MOST_PIXELS for side in size):
         raise ValueError(f"its pictures have {size[0]} x {size[1]} pixels; allowed are 1 to {MOST_PIXELS} a side")
+
+
+class PlainFiles(NamedTuple):
+    """The facts in an encoder's files."""
+
+    dim: int  # length of a vector
+    texts: bool  # whether it has a text tower
+    kind: str  # class of the picture processor
+    settings: dict[str, Any]  # settings of the picture processor, with defaults filled in
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The height and width of the model's input."""
+        size = self.settings.get("crop_size", self.settings["size"])
+        return size["height"], size["width"]
 
 
 class HubEncoder:
@@ -211,9 +249,8 @@ class HubTower:
     """A loaded encoder, whose features are not normalised yet."""
 
     def __init__(self, encoder: HubEncoder, *, device: "torch.device", dtype: "torch.dtype") -> None:
-        from actors import onednn
 
-        onednn.enable()
+        enable_onednn()
         self._encoder, self._device, self._dtype = encoder, device, dtype
         self._model = encoder.load_model(dtype).to(device).eval()
         if encoder.config.model_type == "siglip":  # the others have a class token
@@ -304,3 +341,112 @@ def _one_line(kind: str, settings: dict[str, Any]) -> str:
 
 def _plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "items") else str(value)
+
+
+def make_contiguous(embedding: "torch.nn.Module") -> None:
+    """Make the patches that a module returns, [n, patches, width], contiguous from now on, with the same values.
+
+    A patch embedding ends in `flatten(2).transpose(1, 2)`, and additions keep the strides of their operands. Without a
+    class token, whose concatenation copies, each addition and layer norm of the tower would be a strided kernel, which
+    took a third of the time of ViT-B-16-SigLIP on a GPU.
+    """
+
+    def copy(module: Any, inputs: Any, output: Any) -> Any:
+        # Some patch embeddings return feature maps [n, channels, height, width] or tuples, with other layouts.
+        return output.contiguous() if getattr(output, "ndim", None) == 3 else output
+
+    embedding.register_forward_hook(copy)
+
+
+def _is_size(*sides: str) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        return isinstance(value, dict) and sorted(value) == sorted(sides) and all(map(_is_whole, value.values()))
+
+    return check
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 0 < value < _MOST
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and -_MOST < value < _MOST
+
+
+def _is_flag(value: Any) -> bool:
+    return type(value) is bool
+
+
+def _are_channels(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))
+
+
+_SETTINGS: dict[str, Callable[[Any], bool]] = {
+    "do_normalize": _is_flag,
+    "do_rescale": _is_flag,
+    "do_resize": _is_flag,
+    "image_mean": _are_channels,
+    "image_std": _are_channels,
+    "resample": lambda value: type(value) is int and 0 <= value < 6,
+    "rescale_factor": _is_number,
+}
+_SQUASHED = _SETTINGS | {"size": _is_size("height", "width")}
+_CROPPED = _SETTINGS | {
+    "size": _is_size("shortest_edge"),
+    "crop_size": _is_size("height", "width"),
+    "do_center_crop": _is_flag,
+}
+_PROCESSORS = {"SiglipImageProcessor": _SQUASHED, "CLIPImageProcessor": _CROPPED, "BitImageProcessor": _CROPPED}
+
+
+def read_plain(read: Callable[[str], str | None]) -> PlainFiles | None:
+    """Return the facts in an encoder's files; None if only transformers can determine them.
+
+    Args:
+        read: returns the text of the file with this name, or None if it does not exist.
+    """
+    texts = {name: read(name) for name in (CONFIG, PICTURES, OF_ALL)}
+    if texts[OF_ALL] is not None:  # may contain the settings for pictures too
+        return None
+    try:
+        config, pictures = parse_json(texts[CONFIG] or ""), parse_json(texts[PICTURES] or "")
+    except ValueError:
+        return None
+    if not (isinstance(config, dict) and isinstance(pictures, dict) and _is_plain(config)):
+        return None
+    kind, place = _processor(pictures), _PLAIN_DIM.get(config.get("model_type", ""))
+    if kind is None or place is None:
+        return None
+    (*towers, key), default, texts_too = place
+    for tower in towers:
+        config = config.get(tower, {})
+    settings = {_CONVERT: True} | {name: value for name, value in pictures.items() if name not in _IGNORED}
+    return PlainFiles(config.get(key, default), texts_too, kind, settings)
+
+
+def _is_plain(config: Mapping[str, Any], *, inner: bool = False) -> bool:
+    """Return whether a config has only numbers of a usual size, flags, and texts where texts belong."""
+    for name, value in config.items():
+        if not inner and name in _TOWERS:
+            plain = isinstance(value, dict) and _is_plain(value, inner=True)
+        elif name in _LISTS:
+            plain = isinstance(value, list) and all(isinstance(part, str | int) for part in value)
+        elif name in _WORDS:
+            plain = isinstance(value, str)
+        elif _WHOLE.fullmatch(name):
+            plain = _is_whole(value) or (value == 0 and name.endswith("_id") and type(value) is int)
+        else:
+            plain = _is_flag(value) or _is_number(value)
+        if not plain:
+            return False
+    return True
+
+
+def _processor(pictures: Mapping[str, Any]) -> str | None:
+    """Return the class of the picture processor; None unless the file has exactly this class's settings."""
+    kind = pictures.get("image_processor_type")
+    checks = _PROCESSORS.get(kind) if isinstance(kind, str) else None
+    if checks is None or set(pictures) - _IGNORED - {_CONVERT} != set(checks):
+        return None
+    plain = _is_flag(pictures.get(_CONVERT, True)) and all(check(pictures[name]) for name, check in checks.items())
+    return kind if plain and pictures.get("do_center_crop", True) else None  # without a crop, sizes differ

@@ -1,9 +1,13 @@
-"""A pool of processes that decode pictures, each limited in memory and time.
+"""Decoding of pictures in processes, each limited in memory and time: a pool, and a reader for models.
 
 Processes are used instead of threads because a picture that crashes a codec or fills the memory then ends only one of
 them and becomes an error row, and decoding does not compete with the event loop for the interpreter lock. A
 `concurrent.futures` pool is unsuitable: one dead worker breaks it (`BrokenProcessPool`), and it cannot end a worker
 that takes too long. A `pebble` pool can, but takes more CPU per small picture.
+
+A picture in the table `images` need not come from `fetch`, and a codec may take gigabytes for a few hundred kilobytes.
+That must fail the picture's row, not the process that holds the model: `PictureReader` decodes pictures that need
+little memory in its own process, and all others in a bounded one.
 """
 
 import asyncio
@@ -12,6 +16,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import weakref
 from asyncio.subprocess import PIPE, Process
 from threading import Thread
@@ -21,7 +26,7 @@ from PIL import Image
 
 from actors import ROOT
 from actors.fetching.decode_worker import ANSWER, DECODE, LENGTH, RENDER
-from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rendered
+from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rendered, decode_rgb, inspect, needs_little
 
 MEMORY_BYTES = 4 * 2**30  # address space of a process; the largest allowed picture takes about a third
 TIMEOUT_S = 60.0  # per picture; the largest take seconds
@@ -190,3 +195,48 @@ def _kill(children: set[Process]) -> None:
         if child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGKILL)
+
+
+class PictureReader:
+    """Decoder of one picture at a time, usable from any thread; starts its process when a picture first needs it.
+
+    Args:
+        max_pixels: larger pictures are not decoded.
+        memory_bytes: limit of the process's address space.
+    """
+
+    def __init__(self, *, max_pixels: int = DEFAULT_MAX_PIXELS, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._max_pixels, self._memory_bytes = max_pixels, memory_bytes
+        self._bounded: tuple[asyncio.Runner, Decoders] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, data: bytes) -> Image.Image:
+        """Decode a picture as `actors.pictures.decode_rgb` does.
+
+        Raises:
+            PictureError: see its kinds; also `decoder_died` and `decode_timeout`.
+        """
+        if needs_little(data):
+            return decode_rgb(data, max_pixels=self._max_pixels)
+        with self._lock:
+            loop, decoders = self._process()
+            return loop.run(decoders.decode_rgb(data))
+
+    def inspect(self, data: bytes) -> PictureFacts:
+        """Return the facts that `actors.pictures.inspect` returns.
+
+        Raises:
+            PictureError: as for a call.
+        """
+        if needs_little(data):
+            return inspect(data, max_pixels=self._max_pixels)
+        with self._lock:
+            loop, decoders = self._process()
+            return loop.run(decoders.decode(data)).facts
+
+    def _process(self) -> tuple[asyncio.Runner, Decoders]:
+        if self._bounded is None:
+            decoders = Decoders(max_pixels=self._max_pixels, processes=1, memory_bytes=self._memory_bytes)
+            self._bounded = asyncio.Runner(), decoders
+            close_when_dropped(self, *self._bounded)
+        return self._bounded

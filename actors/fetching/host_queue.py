@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.fetching.http_connection import CLOSING_S, Connection, HttpError, HttpRequest, Reply
-from actors.fetching.politeness import retry_after
-from actors.fetching.rate_limits import RENEW_S, Limit, Limiter, wait_for_lease
+from actors.fetching.politeness import RENEW_S, Limit, Limiter, retry_after, wait_for_lease
 
 BUSY = (429, 503)
 IDLE_S = 1.0  # time after which an idle connection is closed

@@ -26,6 +26,15 @@ _PARTS = re.compile(r"^([^:/?#]+:)(//[^/?#]*)([^?#]*)([^#]*)")  # of a URL: sche
 _PATH_AND_REST = re.compile(r"^([^?#]*)(.*)", re.DOTALL)
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 MAX_DISCARDED = 64 * 1024  # bytes of an unwanted body that are read to keep the connection open
+_CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # type, kind, message, retry; the first that fits
+    (aiohttp.InvalidURL, "bad_url", "not a valid URL", False),
+    (aiohttp.ClientConnectorDNSError, "dns", "the name cannot be resolved", True),
+    (aiohttp.ClientSSLError, "tls", "the TLS handshake failed", False),
+    (aiohttp.ClientPayloadError, "incomplete_body", "the body is shorter than announced", True),
+    (aiohttp.ClientResponseError, "bad_answer", "not a valid HTTP reply", False),
+    (aiohttp.ClientError, "connection", "the connection failed", True),
+    (OSError, "connection", "the connection failed", True),
+)
 
 
 class HttpError(Exception):
@@ -263,17 +272,6 @@ def _without_dots(path: str) -> str:
         elif part != ".":
             parts.append(part)
     return "/" + "/".join([*parts, *([""] if listed[-1] in (".", "..") else [])])
-
-
-_CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # type, kind, message, retry; the first that fits
-    (aiohttp.InvalidURL, "bad_url", "not a valid URL", False),
-    (aiohttp.ClientConnectorDNSError, "dns", "the name cannot be resolved", True),
-    (aiohttp.ClientSSLError, "tls", "the TLS handshake failed", False),
-    (aiohttp.ClientPayloadError, "incomplete_body", "the body is shorter than announced", True),
-    (aiohttp.ClientResponseError, "bad_answer", "not a valid HTTP reply", False),
-    (aiohttp.ClientError, "connection", "the connection failed", True),
-    (OSError, "connection", "the connection failed", True),
-)
 
 
 def _classify(error: Exception) -> Exception:

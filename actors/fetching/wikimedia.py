@@ -1,18 +1,24 @@
-"""Wikimedia's file URLs: which file a URL denotes, and the URL of its thumbnail. Sends no requests.
+"""Wikimedia's files: which file a URL denotes, the URL of its thumbnail, and its author and licence. Sends no requests.
 
 The rules come from MediaWiki's source (File::generateThumbName, FileRepo::nameForThumb, the media handlers'
 getThumbType) and from Wikimedia's configuration of 2026, which serves thumbnails only in a few widths.
+
+Author and licence are in the metadata of a file's page. The API is MediaWiki's `action=query&prop=imageinfo` with the
+`extmetadata` of its extension CommonsMetadata.
 """
 
+import contextlib
 import hashlib
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from html.parser import HTMLParser
 from typing import Literal
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
-from actors.untrusted import whole_number
+from actors.untrusted import parse_json, whole_number
 
 SERVED_WIDTHS = (20, 40, 60, 120, 250, 330, 500, 960, 1280, 1920, 3840)
 ORIGINALS, THUMBNAILS = "upload.wikimedia.org", "thumb.wikimedia.org"
@@ -43,6 +49,11 @@ _INVISIBLE = re.compile("[\u200e\u200f\u202a-\u202e]")  # MediaWiki removes them
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 # Letters of titles to which Wikimedia gives no capital ($wgOverrideUcfirstCharacters): Georgian, Medefaidrin, U+A7B9.
 _WITHOUT_CAPITAL = re.compile("[\u10d0-\u10ff\ua7b9\U00016e60-\U00016e7f]")
+TITLES_PER_REQUEST = 50  # the API's limit
+UNKNOWN = "unknown"
+MAX_HTML = 100_000  # characters that are parsed
+MAX_CHARACTERS = 500  # kept of an author's name; some are whole essays
+_FIELDS = ("Artist", "Attribution", "Credit", "LicenseShortName", "UsageTerms")
 
 
 class NoThumbnailError(ValueError):
@@ -324,3 +335,83 @@ def _decode(part: str) -> str:
 
 def _quote(name: str) -> str:
     return quote(name, safe="", errors="surrogateescape")
+
+
+class NoAnswerError(Exception):
+    """The API did not answer the query, but may answer it later."""
+
+
+def query_form(files: Sequence[WikimediaFile]) -> tuple[tuple[str, str], ...]:
+    """Return the form to POST for at most `TITLES_PER_REQUEST` files of one wiki."""
+    return (
+        ("action", "query"),
+        ("format", "json"),
+        ("formatversion", "2"),
+        ("prop", "imageinfo"),
+        ("iiprop", "extmetadata"),
+        ("iiextmetadatafilter", "|".join(_FIELDS)),
+        ("redirects", "1"),
+        ("maxlag", "5"),
+        ("titles", "|".join(file.title for file in files)),
+    )
+
+
+def parse_answer(files: Sequence[WikimediaFile], body: bytes) -> list[tuple[str, str]]:
+    """Return author and licence of each file; `unknown` if its page or the page's metadata does not state them.
+
+    Raises:
+        NoAnswerError: the body does not answer `query_form`.
+    """
+    try:
+        query = parse_json(body)["query"]
+        moved = {step["from"]: step["to"] for key in ("normalized", "redirects") for step in query.get(key, ())}
+        pages = {page["title"]: page for page in query.get("pages", ())}
+        return [_credit(pages.get(_final_title(file.title, moved))) for file in files]
+    except Exception as error:  # the answer is untrusted, so any exception is possible
+        raise NoAnswerError("the API's answer has no pages") from error
+
+
+def _final_title(title: str, moved: dict[str, str]) -> str:
+    for _ in range(len(moved) + 1):
+        if title not in moved:
+            break
+        title = moved[title]
+    return title
+
+
+def _credit(page: object) -> tuple[str, str]:
+    try:
+        fields = page["imageinfo"][0]["extmetadata"]  # type: ignore[index]
+        texts = {name: text_of(str(fields[name]["value"])) for name in _FIELDS if name in fields}
+    except (LookupError, TypeError):
+        return UNKNOWN, UNKNOWN
+    author = texts.get("Artist") or texts.get("Attribution") or texts.get("Credit") or UNKNOWN
+    return author, texts.get("LicenseShortName") or texts.get("UsageTerms") or UNKNOWN
+
+
+class _TextParser(HTMLParser):
+    """Collector of the visible text of HTML; block elements become spaces."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in ("style", "script")
+        self.parts.append(" " if tag in ("br", "p", "div", "li", "td", "tr") else "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("style", "script") and self._hidden > 0
+
+    def handle_data(self, data: str) -> None:
+        self.parts.append("" if self._hidden else data)
+
+
+def text_of(html: str) -> str:
+    """Return the text of a piece of HTML on one line, at most `MAX_CHARACTERS` long; damaged HTML ends early."""
+    parser = _TextParser()
+    with contextlib.suppress(AssertionError):  # the parser's answer to some unclosed declarations
+        parser.feed(html[:MAX_HTML])
+        parser.close()
+    return " ".join("".join(parser.parts).split())[:MAX_CHARACTERS]

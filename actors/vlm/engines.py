@@ -17,12 +17,10 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
-from actors.vlm import errors, families, memory, packed, segments, shared_prefix
-from actors.vlm.answers import AnswerCodes
-from actors.vlm.forward import PassKind
+from actors.vlm import attention, errors, families, memory, model_inputs, packed, shared_prefix
 from actors.vlm.packed import Item, PendingItems
-from actors.vlm.prefix import forget_positions
-from actors.vlm.requests import RequestGroup
+from actors.vlm.scoring_requests import AnswerCodes, RequestGroup
+from actors.vlm.shared_prefix import PassKind, forget_positions
 
 EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -70,9 +68,9 @@ class NaiveEngine:
         self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
         """See `Engine`; `budget` is not used."""
-        prefix = families.cut(inputs, group.shared)
+        prefix = model_inputs.cut(inputs, group.shared)
         return [
-            self._request(families.extended(prefix, group.suffixes[number]), group.answers[number])
+            self._request(model_inputs.extended(prefix, group.suffixes[number]), group.answers[number])
             for number in numbers
         ]
 
@@ -83,7 +81,7 @@ class NaiveEngine:
             return RequestLikelihoods(logits[0, [sequence[0] for sequence in codes.sequences]].tolist(), length)
         logprobs, tokens = [], 0
         for sequence in codes.sequences:
-            logits = self.log_probabilities(families.extended(prompt, list(sequence[:-1])), last=len(sequence))
+            logits = self.log_probabilities(model_inputs.extended(prompt, list(sequence[:-1])), last=len(sequence))
             logprobs.append(float(logits[range(len(sequence)), list(sequence)].sum()))
             tokens += length + len(sequence) - 1
         return RequestLikelihoods(logprobs, tokens)
@@ -111,7 +109,7 @@ class SharedPrefixEngine:
         self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
         """See `Engine`."""
-        likelihoods = shared_prefix.log_likelihoods(
+        likelihoods = shared_prefix.suffix_likelihoods(
             self._model,
             self._family,
             inputs,
@@ -258,7 +256,7 @@ class EngineChoice:
 
 def _wants_packing(model: Any) -> bool:
     """Return whether several groups at once are faster: on GPUs, which small passes do not keep busy."""
-    return segments.has_kernel(model.device, model.dtype)
+    return attention.has_kernel(model.device, model.dtype)
 
 
 def supported_families(engine: str) -> list[str]:

@@ -16,19 +16,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import decode_graph, errors, families, memory
-from actors.vlm.decode_graph import GraphDecoder
-from actors.vlm.decoding import advance, encode_once, repeated, run_custom
-from actors.vlm.encoding import collate
+from actors.ids import content_id
+from actors.vlm import decoding, errors, families, memory, model_inputs
+from actors.vlm.chat import ChatEncoder
+from actors.vlm.decoding import GraphDecoder, advance, draw, encode_once, repeated, run_custom
 from actors.vlm.engines import NaiveEngine
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.sampling import Sampling, draw
+from actors.vlm.model_inputs import collate
+from actors.vlm.settings import Sampling
 
 MIN_BUDGET = 64 << 20  # bytes
 # Bytes per entry of the vocabulary and row: logits, their softmax and its running sum in float64.
 LOGIT_BYTES = 24
 PADDING_SHARE = 0.2  # largest share of padding in a group's shortest prompt; padding is wasted computation
 log = logging.getLogger(__name__)
+_OUT_OF_MEMORY = ScoringError("out_of_memory", "the device's memory does not hold this prompt")
 
 
 class Generated(NamedTuple):
@@ -128,7 +130,7 @@ class TextGenerator:
 
     def token_logprobs(self, inputs: Mapping[str, Any], tokens: Sequence[int]) -> list[float]:
         """Return the natural logarithm of the probability of each token of a text after a prompt."""
-        whole = families.extended(families.on_device(self.model, inputs), list(tokens[:-1]))
+        whole = model_inputs.extended(model_inputs.on_device(self.model, inputs), list(tokens[:-1]))
         values = NaiveEngine(self.model).log_probabilities(whole, last=len(tokens))
         return [float(values[number, token]) for number, token in enumerate(tokens)]
 
@@ -142,7 +144,7 @@ class TextGenerator:
         kind = self.model.config.model_type
         if kind in families.FAMILIES:
             return lambda longest, length: length >= longest * (1 - PADDING_SHARE)
-        if set(families.PER_TOKEN).issuperset(names):
+        if set(model_inputs.PER_TOKEN).issuperset(names):
             return lambda longest, length: length == longest
         if self._warns_of_family:
             self._warns_of_family = False
@@ -247,7 +249,7 @@ class TextGenerator:
             logits, state = encode_once(model, input_ids, state)
             logits = logits.repeat_interleave(samples, dim=0)
             recorded: GraphDecoder | None = None
-            if decode_graph.can_record(model, steps=steps):
+            if decoding.can_record(model, steps=steps):
                 recorded = GraphDecoder(model, state, samples=samples, steps=steps)
             else:
                 state = repeated(state, samples, rows=len(input_ids))
@@ -279,4 +281,39 @@ class TextGenerator:
         ]
 
 
-_OUT_OF_MEMORY = ScoringError("out_of_memory", "the device's memory does not hold this prompt")
+def text_ends(model: Any, chat: ChatEncoder) -> list[int]:
+    """Return the tokens that end a text: the end tokens of the model's generation config and of its tokenizer."""
+    end_ids = set(_end_ids(model))
+    if chat.tokenizer.eos_token_id is not None:
+        end_ids.add(chat.tokenizer.eos_token_id)
+    return sorted(end_ids)
+
+
+def text_generator(
+    model: Any, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
+) -> TextGenerator:
+    """Return the generator of a loaded model; texts end at an end token of the model's config or of its tokenizer."""
+    return TextGenerator(
+        model,
+        pad_id=pad_token(chat, model),
+        ends=text_ends(model, chat),
+        budget=None if memory_budget_gb is None else int(memory_budget_gb * 1e9),
+        group_rows=group_rows,
+    )
+
+
+def pad_token(chat: ChatEncoder, model: Any) -> int:
+    """Return the token id for padding; padding is masked, so any token will do."""
+    pad_id = chat.tokenizer.pad_token_id
+    return int(pad_id if pad_id is not None else next(iter(_end_ids(model)), 0))
+
+
+def _end_ids(model: Any) -> list[int]:
+    """Return the ids of the end tokens in the model's config, in its order."""
+    ids = model.generation_config.eos_token_id
+    return [ids] if isinstance(ids, int) else list(ids or ())
+
+
+def sample_seed(base: int, item: str, sample: int) -> int:
+    """Return the seed of one sample: 63 bits of a hash of the run's seed, the item and the sample's number."""
+    return int(content_id("seed", str(base), item, str(sample))[:16], 16) >> 1

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.devices import find_dtype, has_cuda
+from actors.devices import enable_onednn, find_dtype, has_cuda
 from actors.errors import ModelError, first_line, has_other_shapes
 from actors.local_models import is_local
 from actors.model_files import is_s3, name_of, resolve
-from actors.vlm import fused, memory, segments
+from actors.vlm import attention, fused, memory
 
 
 class RaterFacts(NamedTuple):
@@ -76,9 +76,7 @@ def load_vlm(
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
-    from actors import onednn
-
-    onednn.enable()
+    enable_onednn()
     dtype = find_dtype(dtype, torch.device("cuda" if device_map != "cpu" and has_cuda() else "cpu"))
     source = resolve(model)
     options = {"revision": revision or "main", "trust_remote_code": False}
@@ -113,7 +111,7 @@ def load_vlm(
         raise _load_error(model, revision, error) from error
     if not offload:
         check_placement(model, getattr(loaded, "hf_device_map", None) or {})
-    segments.use_for_pictures(loaded)
+    attention.use_for_pictures(loaded)
     fused.fuse(loaded)
     return loaded.eval(), processor
 
@@ -229,3 +227,39 @@ def model_facts(loaded: Any, *, model: str, revision: str | None = None, engine:
         dtype=str(loaded.dtype).removeprefix("torch."),
         engine=(f"{engine}, " if engine else "") + f"{' / '.join(filter(None, versions))}, {loaded.device.type}",
     )
+
+
+def load_processor(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:
+    """Return a model's processor (`TextProcessor` for a text model); loads no weights and runs no remote code.
+
+    Args:
+        local_only: whether to use only a folder or the hub's cache.
+
+    Raises:
+        ValueError: the model does not exist, its files are invalid, or it accepts pictures and its processor does not.
+    """
+    from transformers import AutoProcessor
+
+    source = resolve(model, weights=False)
+    options = {"revision": revision or "main", "trust_remote_code": False, "local_files_only": local_only}
+    try:
+        processor = AutoProcessor.from_pretrained(source, **options)
+    except Exception as error:  # model files are untrusted, so any exception is possible
+        raise ModelError(f"{model}: cannot load the processor ({first_line(error)})") from error
+    config = load_config(model, revision=revision, local_only=local_only)
+    if hasattr(processor, "image_processor"):
+        return completed(processor, config)
+    refuse_blind(model, config)
+    return TextProcessor(processor)
+
+
+def load_config(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:
+    """Return a model's config. Arguments and errors as for `load_processor`."""
+    from transformers import AutoConfig
+
+    source = resolve(model, weights=False)
+    options = {"revision": revision or "main", "trust_remote_code": False, "local_files_only": local_only}
+    try:
+        return AutoConfig.from_pretrained(source, **options)
+    except Exception as error:  # model files are untrusted, so any exception is possible
+        raise ModelError(f"{model}: cannot load the config ({first_line(error)})") from error

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from actors.vlm import errors, families, memory, shared_prefix
-from actors.vlm.answers import AnswerCodes
+from actors.vlm import errors, families, memory, model_inputs, shared_prefix
 from actors.vlm.decoding import advance, encode_once, repeated, run_custom
 from actors.vlm.engines import disagreement
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import LOGIT_BYTES
+from actors.vlm.scoring_requests import AnswerCodes
 
 LABELS_AT_ONCE = 32  # largest number of rows per repeated cache; more are not faster
 COMPARED = 2  # labels that are computed both ways for comparison
@@ -101,8 +101,8 @@ class CompletionScorer:
     def _packed(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
         """Pass all completions as one tree: the suffix is the prompt's last token, the completions are its answers."""
         assert self.family is not None
-        prompt = families.on_device(self.model, inputs)
-        likelihoods = shared_prefix.log_likelihoods(
+        prompt = model_inputs.on_device(self.model, inputs)
+        likelihoods = shared_prefix.suffix_likelihoods(
             self.model,
             self.family,
             prompt,

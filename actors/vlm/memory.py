@@ -86,7 +86,7 @@ def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: s
         budget: bytes.
         prefix: tokens of the prefix.
         width: tokens of the widest row.
-        kind: `cascade` or `batched` (`actors.vlm.forward`).
+        kind: `cascade` or `batched` (`actors.vlm.shared_prefix`).
     """
     config = model.config.get_text_config()
     itemsize = model.dtype.itemsize

@@ -11,17 +11,22 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from actors.devices import upload_joined
-from actors.vlm import answers as likelihoods
-from actors.vlm import attention, families, memory, token_trees
-from actors.vlm.answers import AnswerCodes, AnswerNodes, PendingLikelihoods
-from actors.vlm.families import PER_TOKEN, Family, base_model
-from actors.vlm.forward import attention_implementation, text_pass
-from actors.vlm.prefix import Prefix, forget_positions, last_layer_at
-from actors.vlm.segments import Segments, attend_segments
-from actors.vlm.shared_prefix import SuffixLikelihoods
+from actors.vlm import attention, memory, model_inputs, token_trees
+from actors.vlm.attention import Segments, attend_segments
+from actors.vlm.families import Family, base_model
+from actors.vlm.model_inputs import PER_TOKEN
+from actors.vlm.scoring_requests import AnswerCodes, AnswerNodes, PendingLikelihoods, pending_likelihoods
+from actors.vlm.shared_prefix import (
+    Prefix,
+    SuffixLikelihoods,
+    attention_implementation,
+    forget_positions,
+    last_layer_at,
+    text_pass,
+)
 from actors.vlm.token_trees import SuffixNodes, TokenTree
 
-NAME = "remine_packed"
+PACKED_ATTENTION = "remine_packed"
 
 
 class Item(NamedTuple):
@@ -93,7 +98,7 @@ def launch(model: Any, family: Family, items: Sequence[Item], *, budget: int) ->
     """
     import torch
 
-    attention.register(NAME, attend_packed)
+    attention.register(PACKED_ATTENTION, attend_packed)
     with torch.inference_mode():
         prefixes = _prefixes(model, family, items)
         lengths = prefixes.lengths
@@ -115,7 +120,7 @@ def _prefixes(model: Any, family: Family, items: Sequence[Item]) -> _Prefixes:
     for item in items:
         more = token_trees.shared_length(item.suffixes)
         # The processor's output ends in a suffix, which need not be one of these.
-        inputs = families.extended(families.cut(item.inputs, item.shared), list(item.suffixes[0][:more]))
+        inputs = model_inputs.extended(model_inputs.cut(item.inputs, item.shared), list(item.suffixes[0][:more]))
         every.append(inputs)
         positions.append(_positions(model, family, inputs))
     return _Prefixes(every, positions)
@@ -232,14 +237,14 @@ def _encode(model: Any, prefixes: _Prefixes) -> dict[int, tuple[Any, Any]]:
         if name != "attention_mask":  # there is no padding
             parts = [of_prefix[name] for of_prefix in prefixes.inputs if name in of_prefix]
             axis = 1 if name in PER_TOKEN else 0
-            inputs[name] = upload_joined(parts, model.device, axis=axis, dtype=families.dtype_in(model, parts[0]))
+            inputs[name] = upload_joined(parts, model.device, axis=axis, dtype=model_inputs.dtype_in(model, parts[0]))
     positions = upload_joined(prefixes.positions, model.device, axis=-1)
     positions = positions[:, None] if len(positions) > 1 else positions
     cache, layers = _cache()
     forget_positions(model)
     no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are used
     with (
-        attention_implementation(model, NAME),
+        attention_implementation(model, PACKED_ATTENTION),
         attention.active(PackedPlan(prefixes.lengths)),
         last_layer_at(model, no_nodes),
     ):
@@ -318,9 +323,9 @@ def _suffix_pass(
         [starts[item] + depth for (item, _), row in zip(chosen, rows, strict=True) for depth in row.depths]
     )
     prefix = Prefix(length=lengths.bounds[-1], position=0, layers={}, cross={}, cross_mask=None)
-    with attention_implementation(model, NAME), attention.active(plan), last_layer_at(model, read):
+    with attention_implementation(model, PACKED_ATTENTION), attention.active(plan), last_layer_at(model, read):
         hidden = text_pass(model, family, prefix, ids[None], positions[None], mask=None, is_joined=False)[0]
-    pending = likelihoods.pending_likelihoods(model, hidden, answer_nodes)
+    pending = pending_likelihoods(model, hidden, answer_nodes)
     return pending, [(item, number) for item, number, _, _ in by_row]
 
 

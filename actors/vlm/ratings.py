@@ -9,10 +9,10 @@ from actors.rows import RatingRow, failed
 from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.vlm.errors import ScoringError
-from actors.vlm.requests import Scores
+from actors.vlm.scoring_requests import Scores
 
 METHOD = "closed"
-METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`
+METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.scoring_requests`
 
 
 def rating_table(rows: Sequence[RatingRow]) -> pa.Table:

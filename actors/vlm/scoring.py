@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.vlm import errors, families, memory
-from actors.vlm.answers import AnswerCodes
+from actors.vlm import errors, memory, model_inputs
 from actors.vlm.chat import Chat
 from actors.vlm.engines import EngineChoice, PackedEngine, RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
-from actors.vlm.requests import RequestGroup, Scores, ScoringRequest, group_by_prefix
+from actors.vlm.scoring_requests import AnswerCodes, RequestGroup, Scores, ScoringRequest, group_by_prefix
 
 PACKED_GROUPS = 64  # groups whose tensors are in memory at a time where several pass together
 MAX_CACHED_CODES = 1000  # sets of allowed answers whose tokens are cached
@@ -29,7 +28,7 @@ class AnswerScorer:
     Args:
         config: the model's config.
         bounds: bounds of a picture's pixels as the model sees it; by default the processor's.
-        keeps_pictures: see `actors.vlm.chat_format.ChatFormat`.
+        keeps_pictures: see `actors.vlm.chat.ChatFormat`.
     """
 
     def __init__(
@@ -276,7 +275,7 @@ class ClosedSetScorer(AnswerScorer):
         A group that does not fit even then leaves the budget unchanged: one large picture must not slow down all
             others.
         """
-        inputs = families.on_device(self.model, group.inputs)
+        inputs = model_inputs.on_device(self.model, group.inputs)
         before = self.budget
         while True:
             try:

@@ -1,11 +1,17 @@
-"""Settings that several stages with a vision-language model share: the model, its prompts, how texts are drawn."""
+"""Settings of stages with a vision-language model: the model, its prompts, how texts are drawn, ratings by a rubric.
 
-from dataclasses import dataclass
+Apart from the stages, because the keys of jobs need only these.
+"""
 
-from actors.settings import Settings, check_positive
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.settings import ConditionSettings, Settings, check_positive
 from actors.vlm import context
 from actors.vlm.picture_size import PixelBounds
-from actors.vlm.sampling import MAX_TOKENS, Sampling
+
+MAX_TOKENS = 1024
+CLOSING_TOKENS = 32  # for the answer's line, and if the reasoning's text has more tokens than were generated
 
 
 @dataclass(kw_only=True)
@@ -56,6 +62,32 @@ class MemorySettings(Settings):
         super().__post_init__()
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling settings.
+
+    Attributes:
+        temperature: 0 always takes the most likely token.
+        top_p: probability of the nucleus that tokens are drawn from (Holtzman et al. 2020, arXiv:1904.09751).
+        max_tokens: largest number of tokens of a text.
+
+    Raises:
+        ValueError: a value outside its range.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = MAX_TOKENS
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise ValueError(f"temperature={self.temperature}: must be a finite number of at least 0")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p={self.top_p}: must be more than 0 and at most 1")
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens={self.max_tokens}: must be at least 1")
+
+
 @dataclass(kw_only=True)
 class SamplingSettings(MemorySettings):
     """Settings that determine how texts are drawn."""
@@ -90,3 +122,46 @@ class SamplingSettings(MemorySettings):
             "max_tokens": self.max_tokens,
             "seed": self.seed,
         }
+
+
+@dataclass(kw_only=True)
+class RubricSettings(ContextSettings, ConditionSettings):
+    """Settings of a rating: the questions, the order of their prompts' parts, and the condition."""
+
+    rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
+    layout: str | None = None  # rarely: one of the rubric's orders of parts; null: its default
+
+    def __post_init__(self) -> None:
+        from actors.rubrics.rubric import Rubric
+
+        Rubric.from_dict(self.rubric).resolve_layout(self.layout)
+        super().__post_init__()
+
+
+@dataclass(kw_only=True)
+class ClosedSettings(RubricSettings, MemorySettings):
+    """Settings of `actors.judge.Judge`."""
+
+    engine: str = "auto"  # rarely: auto, packed, cascade, batched, naive, vllm (docs/judging.md)
+    rescore_fraction: float = 0.0  # rarely: share of the rows to score twice, which measures rounding
+
+    def __post_init__(self) -> None:
+        from actors.vlm.engines import ENGINES
+
+        if self.engine not in (*ENGINES, "vllm"):
+            raise ValueError(f"engine={self.engine}: must be one of {', '.join((*ENGINES, 'vllm'))}")
+        if not 0 <= self.rescore_fraction <= 1:
+            raise ValueError(f"rescore_fraction={self.rescore_fraction:g}: must be from 0 to 1")
+        super().__post_init__()
+
+
+@dataclass(kw_only=True)
+class ReasoningSettings(RubricSettings, SamplingSettings):
+    """Settings of `actors.reasoning_judge.ReasoningJudge`: the questions, and the sampling of the reasoning."""
+
+    engine: str = "auto"  # rarely: auto (transformers) or vllm
+
+    @property
+    def reserved_tokens(self) -> int:
+        """Return how many positions the longest reasoning and its answer need."""
+        return self.max_tokens + CLOSING_TOKENS

@@ -10,8 +10,9 @@ import numpy as np
 from vllm.v1.sample.logits_processor import LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
-from actors.vlm.sampling import Sampling, choose
-from actors.vlm.vllm_model import DRAWS_KEY
+from actors.vlm.decoding import choose
+from actors.vlm.settings import Sampling
+from actors.vlm.vllm_engine import DRAWS_KEY
 
 
 class _Row(NamedTuple):

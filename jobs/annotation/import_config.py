@@ -6,8 +6,8 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from actors.conditions import ConditionSettings
 from actors.ids import content_id
+from actors.settings import ConditionSettings
 from jobs.annotation.columns import RatingColumns
 from jobs.annotation.input_files import FORMATS
 from jobs.annotation.repeats import RULES

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from actors.picture_reader import PictureReader
+from actors.fetching.decoders import PictureReader
 from actors.pictures import PictureError
 
 SIDE = 320  # pixels: cards are at most 320 CSS pixels wide

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors import schemas
-from actors.diffusion.settings import DrawingSettings
-from actors.generator import sample_seed
+from actors.diffusion_models import DrawingSettings
 from actors.ids import content_id
 from actors.status import Status
 from actors.untrusted import parse_json
+from actors.vlm.generation import sample_seed
 from jobs.errors import InputError
 from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.judging.items import ItemTables, open_sources

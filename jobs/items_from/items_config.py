@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from actors.conditions import check_condition
+from actors.settings import check_condition
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection.draws import CompleteDrawConfig

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors import schemas
-from actors.conditions import ConditionSettings
 from actors.ids import content_id
 from actors.loglik_rater import METHOD
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
+from actors.settings import ConditionSettings
 from actors.status import Status
 from actors.vlm.debiasing import Moments
 from jobs.errors import InputError

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.errors import first_line
-from actors.greedy_texts import GreedyTexts, greedy_texts
+from actors.generator import GreedyTexts, greedy_texts
 from actors.status import Status
 from jobs.judging import vllm_engine
 from jobs.judging.prompt_trial import first_items

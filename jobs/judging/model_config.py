@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from omegaconf import MISSING
 
-from actors.conditions import ConditionSettings
-from actors.vlm.rater_settings import ClosedSettings, ReasoningSettings
-from actors.vlm.settings import ContextSettings
+from actors.settings import ConditionSettings
+from actors.vlm.settings import ClosedSettings, ContextSettings, ReasoningSettings
 from jobs.errors import InputError, RunError
 from jobs.models.placement import check_dtype
 from jobs.models.vlm import ModelConfig, check_bounds
@@ -105,7 +104,7 @@ def refuse_thought(cfg: UsesModel, *, start: str = "") -> None:
     Raises:
         ValueError: the template opens a thought, inside which the answers would be scored.
     """
-    from actors.vlm.chat_format import OPENS_THOUGHT
+    from actors.vlm.chat import OPENS_THOUGHT
     from actors.vlm.model_checks import opened_thought
 
     name = cfg.model.checkpoint

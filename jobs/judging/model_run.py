@@ -98,7 +98,7 @@ def expected_tokens(model: ModelConfig, images: TableSource | None) -> str:
         return ""
     if not (sizes := sample_sizes(images)):
         return f"; pictures with {_bounds_text(model)}"
-    from actors.vlm.encoding import tokens_of_sizes
+    from actors.vlm.chat import tokens_of_sizes
 
     bounds = PixelBounds(**model.pixels)
     tokens = tokens_of_sizes(model.checkpoint, sizes, bounds=bounds, revision=model.revision)

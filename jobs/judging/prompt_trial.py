@@ -16,10 +16,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from actors import schemas
+from actors.fetching.decoders import PictureReader
 from actors.items import EMPTY_CONTEXT, QUESTIONS, TARGETS
-from actors.marking.model import Description, Kind, Marks, Request
-from actors.marking.prompts import MISTAKES, OMISSIONS
-from actors.picture_reader import PictureReader
+from actors.marking.span_prompts import MISTAKES, OMISSIONS, Description, Kind, Marks, Request
 from actors.quantities import quantity
 from actors.rubrics.pieces import Piece
 from actors.span_marker import MarkingSettings, describe
@@ -123,7 +122,7 @@ def first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], c
 def _is_here(model: ModelSettings) -> bool:
     """Return whether the model's processor can be loaded without the network."""
     from actors.local_models import is_local
-    from actors.vlm.encoding import load_processor
+    from actors.vlm.loading import load_processor
 
     if is_local(model.checkpoint):
         return True
@@ -158,8 +157,9 @@ def _called(stage: Stage, model: ModelSettings, rows: pa.Table) -> pa.Table:
 def _prompt_lines(
     items: Sequence[Mapping[str, Any]], prepared: Sequence[Mapping[str, Any]], model: ModelSettings
 ) -> Iterator[str]:
-    from actors.vlm.encoding import from_bytes, load_processor
-    from actors.vlm.shown_prompts import PromptText
+    from actors.vlm.chat import PromptText
+    from actors.vlm.loading import load_processor
+    from actors.vlm.model_inputs import from_bytes
 
     processor = load_processor(model.checkpoint, revision=model.revision)
     for item, row in zip(items, prepared, strict=True):
@@ -265,7 +265,7 @@ def show_marking(
     if items is None:
         return
     shown = model_to_show(model)
-    from actors.vlm.encoding import load_processor
+    from actors.vlm.loading import load_processor
 
     processor = load_processor(shown.checkpoint, revision=shown.revision)
     say("prompts, with the first words of each text in place of the model's answers:")
@@ -286,8 +286,7 @@ def show_marking(
 def _lines(
     asked: Sequence[tuple[Request, str]], description: Description, processor: Any, model: ModelSettings
 ) -> Iterator[str]:
-    from actors.vlm.encoding import ChatEncoder
-    from actors.vlm.shown_prompts import PromptText
+    from actors.vlm.chat import ChatEncoder, PromptText
 
     chat = ChatEncoder(processor, bounds=model.bounds)
     for request, answer in asked:

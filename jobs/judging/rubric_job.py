@@ -19,8 +19,7 @@ from actors.rubric_rater import RubricRater, default_targets
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric import identity as rubric_identity
 from actors.vlm.model_checks import model_type
-from actors.vlm.rater_settings import ClosedSettings, ReasoningSettings, RubricSettings
-from actors.vlm.settings import ModelSettings
+from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings, RubricSettings
 from jobs.errors import InputError
 from jobs.judging import kept_rubric, own_questions, prompt_trial, vllm_engine
 from jobs.judging.items import ItemTables, Reader, reading, sources_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from omegaconf import MISSING
 
-from actors.encoders.settings import EncoderSettings
+from actors.encoders.encoder_sources import EncoderSettings
 from actors.errors import first_line
 from jobs.errors import InputError
 from jobs.models.placement import check_device, check_dtype
@@ -20,7 +20,7 @@ from jobs.store.runs.table_run import TableRun
 from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
-    from actors.encoders.facts import EncoderFacts
+    from actors.encoders.encoder_sources import EncoderFacts
 
 
 PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "error_message"]
@@ -51,10 +51,10 @@ def encoder_facts(cfg: EmbedderConfig) -> "EncoderFacts":
     Raises:
         InputError: the model does not exist, or its preprocessing is unknown.
     """
-    from actors.encoders import facts
+    from actors.encoders import encoder_sources
 
     with _naming_checkpoint(cfg):
-        return facts.encoder_facts(cfg.checkpoint, pretrained=cfg.pretrained)
+        return encoder_sources.encoder_facts(cfg.checkpoint, pretrained=cfg.pretrained)
 
 
 def check_available(cfg: EmbedderConfig) -> None:
@@ -63,7 +63,7 @@ def check_available(cfg: EmbedderConfig) -> None:
     Raises:
         InputError: the weights are not available.
     """
-    from actors.encoders.facts import check_weights
+    from actors.encoders.encoder_sources import check_weights
 
     with _naming_checkpoint(cfg):
         check_weights(cfg.checkpoint, pretrained=cfg.pretrained)

@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from actors.diffusion.settings import ImageModelSettings
+from actors.diffusion_models import ImageModelSettings
 from jobs.errors import InputError
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration.config import Common
@@ -49,7 +49,7 @@ def check_image_models(cfg: Common, models: Sequence[ImageModelConfig]) -> None:
         names = ",".join(model.name for model in models)
         raise InputError(f"image_models=[{names}]: two have the same checkpoint; name each model once")
     if not cfg.only_plans:
-        from actors.diffusion.loading import check_image_model
+        from actors.diffusion_models import check_image_model
 
         for model in models:
             try:

@@ -11,7 +11,7 @@ from actors.ids import content_id
 from actors.rubrics import scene_graphs
 from actors.rubrics.scene_graphs import PARENTS, QUESTIONS, STEPS, TUPLES, LineFault, Parsed, SceneGraphInstructions
 from actors.status import Status
-from actors.vlm.encoding import ChatEncoder
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.settings import ModelSettings, SamplingSettings

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.search.top_k import Hits
+from actors.search_queries import Hits
 from actors.status import Status
 from jobs import tables
 from jobs.corpora.embeddings import VectorsConfig, open_tables

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.search.top_k import Hits
+from actors.search_queries import Hits
 from jobs.corpora.embeddings import VectorCorpus
 from jobs.errors import InputError, RunError
 from jobs.retrieval.queries import CORPUS_TALLY, Calibration, QueryUnit, neighbors, read_queries

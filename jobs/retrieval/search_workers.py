@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.ids import content_id
-from actors.search.queries import Queries
-from actors.search.settings import SearchSettings
+from actors.search_queries import Queries, SearchSettings
 from actors.searcher import BadRows, Search
 from jobs.corpora.vectors import UnitVectors, VectorBlock, VectorLayout
 from jobs.retrieval.queries import CORPUS_TALLY, NOT_FINITE, OUT_OF_RANGE, ZERO, Calibration, neighbors, read_queries

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
-from actors.parquet_pictures import ParquetPictures
 from actors.quantities import quantity
+from actors.stored_pictures import FolderFetcher, ParquetPictures
 from jobs.corpora.picture_folder import list_files, name_in
 from jobs.corpora.records import RecordsInput, open_records, read_records
 from jobs.corpora.wit import wit_base

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
-from actors.fetching.request_settings import RequestSettings
+from actors.fetching.politeness import RequestSettings
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import FailingRows
 from jobs.store.reading import TableSource

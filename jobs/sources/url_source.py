@@ -6,8 +6,7 @@ from functools import partial
 from actors.fetching import wikimedia
 from actors.fetching.http_connection import Bounds, tls_context
 from actors.fetching.net_safety import Rules
-from actors.fetching.politeness import user_agent
-from actors.fetching.request_settings import RequestSettings
+from actors.fetching.politeness import RequestSettings, user_agent
 from actors.url_fetcher import UrlFetcherSettings
 from jobs.corpora.records import RecordsInput, open_records
 from jobs.errors import InputError

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from actors.fetching.rate_limits import LEASE_S, LeaseTable, Limit
+from actors.fetching.politeness import LEASE_S, LeaseTable, Limit
 
 NAME, NAMESPACE = "remine-limiter-1", "remine"  # the number is the version of its protocol
 IDLE_S = 300.0
@@ -58,7 +58,7 @@ def start() -> None:
 
 
 class ClusterLimiter:
-    """An `actors.fetching.rate_limits.Limiter` that calls the cluster's actor; create it in the worker that uses it."""
+    """An `actors.fetching.politeness.Limiter` that calls the cluster's actor; create it in the worker that uses it."""
 
     def __init__(self) -> None:
         self._actor: Any = None

@@ -31,7 +31,7 @@ from jobs.runtime.selection import exclusions
 from jobs.store.files import faults, locations, read_ahead
 from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
-from jobs.workers.image_writer import ImageWriter
+from jobs.workers.fetch_urls import ImageWriter
 
 SUFFIXES = ".jpg .jpeg .jpe .png .gif .webp .bmp .tif .tiff .avif .jp2 .ppm".split()
 BYTES_COLUMNS = ("image", "bytes", "jpg", "png")

@@ -12,9 +12,10 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors import schemas
 from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.fetching.http_connection import tls_context
-from actors.fetching.rate_limits import Limiter
+from actors.fetching.politeness import Limiter
 from actors.rows import ImageRow
 from actors.status import Status
 from actors.untrusted import whole_number
@@ -27,12 +28,12 @@ from jobs.store.files.spool import Spool
 from jobs.store.object_rows import open_rows, read_unit, reading_rows
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.workers.cluster_limiter import ClusterLimiter
-from jobs.workers.image_writer import ImageWriter
 
 READ_ROWS = 16
 SPOOL_BYTES = 64 << 20  # pictures of a unit that stay in memory; the rest goes to a temporary file
 # One decodes while the other waits for its next picture: 15 % more pictures per second than with one decoder.
 DECODERS_PER_CPU = 2
+MAX_ROWS, MAX_BYTES = 256, 16 << 20  # limits of the rows in memory
 
 
 @dataclass(frozen=True)
@@ -198,3 +199,31 @@ def _batches(uri: str) -> Iterator[pa.RecordBatch]:
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
         yield from file.iter_batches(batch_size=READ_ROWS)
+
+
+class ImageWriter:
+    """Collects rows and passes them to the unit's writer as tables; a context manager that writes the rest on exit."""
+
+    def __init__(self, writer: UnitWriter) -> None:
+        self._writer = writer
+        self._rows: list[ImageRow] = []
+        self._bytes = 0
+
+    def add(self, row: ImageRow) -> None:
+        """Append a row; columns that it lacks are null."""
+        self._rows.append(row)
+        self._bytes += len(row.get("bytes") or b"")
+        if len(self._rows) >= MAX_ROWS or self._bytes >= MAX_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write(schemas.to_table(self._rows, schemas.IMAGES))
+            self._rows, self._bytes = [], 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None:
+            self._flush()

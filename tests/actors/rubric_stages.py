@@ -9,8 +9,7 @@ import pyarrow as pa
 from actors.judge import Judge
 from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
 from actors.rubric_preparer import RubricPreparer
-from actors.vlm.rater_settings import ClosedSettings, ReasoningSettings
-from actors.vlm.settings import ModelSettings
+from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings
 from tests.actors.vlm.helpers import MODEL
 
 

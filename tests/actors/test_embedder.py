@@ -12,10 +12,9 @@ import pytest
 import torch
 from PIL import Image
 
-from actors import local_models, onednn
+from actors import devices, local_models
 from actors.embedder import Embedder, PictureDecoder, TextEmbedder
-from actors.encoders.facts import encoder_facts
-from actors.encoders.settings import EncoderSettings
+from actors.encoders.encoder_sources import EncoderSettings, encoder_facts
 from jobs.tables import conform, table
 from tests.cases import check_cases
 
@@ -87,7 +86,7 @@ def golden(folder, pictures, size=4):
 
 def check_rounded(got, expected):
     """Equal after one rounding to float16; where products are oneDNN's, values within 1e-6 may round either way."""
-    if onednn.enable():
+    if devices.enable_onednn():
         assert (np.abs(got - expected) <= np.spacing(np.abs(expected).astype(np.float16)) / 2 + 1e-6).all()
     else:
         assert np.array_equal(got, expected.astype(np.float16))

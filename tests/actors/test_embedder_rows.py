@@ -12,7 +12,7 @@ from PIL import Image
 
 from actors import embedder
 from actors.embedder import PictureDecoder, TextEmbedder
-from actors.encoders.settings import EncoderSettings
+from actors.encoders.encoder_sources import EncoderSettings
 from actors.status import TIMED_OUT, failed_status
 
 

@@ -12,9 +12,8 @@ from actors import url_fetcher
 from actors.fetching import wikimedia
 from actors.fetching.http_connection import Bounds, HttpError, HttpRequest, Reply
 from actors.fetching.net_safety import BlockedError, Rules
-from actors.fetching.rate_limits import LocalLimiter
-from actors.fetching.wikimedia import NoThumbnailError, WikimediaFile
-from actors.fetching.wikimedia_credits import query_form
+from actors.fetching.politeness import LocalLimiter
+from actors.fetching.wikimedia import NoThumbnailError, WikimediaFile, query_form
 from actors.pictures import PictureError
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings, _History
 from tests.cases import check_cases
@@ -276,7 +275,7 @@ def test_errors_are_tried_again_if_that_may_help(monkeypatch: pytest.MonkeyPatch
 
 
 def test_credits_are_requested_from_each_wiki_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.fetching.wikimedia_credits.TITLES_PER_REQUEST", 2)
+    monkeypatch.setattr("actors.fetching.wikimedia.TITLES_PER_REQUEST", 2)
     calls: list[tuple[str, list[str]]] = []
 
     async def ask(api: str, files: list[WikimediaFile]) -> list[tuple[str, str]]:

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from actors.answer_reader import AnswerReader
-from actors.generator import Generator, GeneratorSettings, pad_token, sample_seed, text_ends
+from actors.generator import Generator, GeneratorSettings
 from actors.prompt_preparer import PromptPreparer
 from actors.rubrics.instructions import Instruction, identity
-from actors.vlm.encoding import from_bytes
-from actors.vlm.generation import Generated
+from actors.vlm.generation import Generated, pad_token, sample_seed, text_ends
+from actors.vlm.model_inputs import from_bytes
 from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, MODEL, png

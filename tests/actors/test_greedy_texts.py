@@ -6,17 +6,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors import greedy_texts
+from actors import generator
 from actors.vlm.errors import ScoringError
-from actors.vlm.sampling import Sampling
-from actors.vlm.settings import ModelSettings, SamplingSettings
+from actors.vlm.settings import ModelSettings, Sampling, SamplingSettings
 
 MODEL = ModelSettings(checkpoint="m")
 
 
 def texts_of(
     results: list[Any], monkeypatch: pytest.MonkeyPatch, *, engine: str = "transformers", **more: Any
-) -> greedy_texts.GreedyTexts:
+) -> generator.GreedyTexts:
     """Return the texts that a model with `results` writes about two items, a third one having no prompt."""
     settings: Any = SamplingSettings(temperature=0, max_tokens=2, memory_budget_gb=0.5)
 
@@ -26,23 +25,23 @@ def texts_of(
 
     def load(*arguments: Any) -> Any:
         assert arguments == (settings, MODEL, None)
-        return generator, None, facts
+        return writer, None, facts
 
     def preparer(**keys: Any) -> Any:
         assert keys == {"model": MODEL, "instruction": "I", "keeps_pictures": engine == "vllm"}
         return lambda items: items
 
-    generator = SimpleNamespace(
+    writer = SimpleNamespace(
         generate=generate,
         token_logprobs=lambda prompt, text: [-float(token) for token in text],
     )
     facts = SimpleNamespace(dtype="float32", engine="e")
-    monkeypatch.setattr(greedy_texts, "PromptPreparer", preparer)
-    monkeypatch.setattr(greedy_texts, "from_bytes", bytes.decode)
-    monkeypatch.setattr(greedy_texts, "load_in_vllm" if engine == "vllm" else "load_in_transformers", load)
+    monkeypatch.setattr(generator, "PromptPreparer", preparer)
+    monkeypatch.setattr(generator, "from_bytes", bytes.decode)
+    monkeypatch.setattr(generator, "load_in_vllm" if engine == "vllm" else "load_in_transformers", load)
     items = pa.table({"inputs": pa.array([b"a", None, b"b"], pa.binary())})
     prepare = {"model": MODEL, "instruction": "I", "keeps_pictures": None}
-    return greedy_texts.greedy_texts(items, engine=engine, prepare=prepare, max_tokens=2, memory_budget_gb=0.5, **more)
+    return generator.greedy_texts(items, engine=engine, prepare=prepare, max_tokens=2, memory_budget_gb=0.5, **more)
 
 
 def test_texts_have_their_tokens_ends_and_log_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.diffusion.loading import check_image_model, load_pipeline
-from actors.diffusion.settings import ImageModelSettings
+from actors.diffusion_models import ImageModelSettings, check_image_model, load_pipeline
 from actors.local_models import resolve
 from tests.cases import check_cases
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from actors import image_generator, schemas
-from actors.diffusion.settings import DrawingSettings, ImageModelSettings
+from actors.diffusion_models import DrawingSettings, ImageModelSettings
 from actors.image_generator import ImageGenerator
 from actors.vlm.errors import EngineError
 

@@ -13,8 +13,8 @@ from actors.rubric_preparer import RubricPreparer
 from actors.rubric_rater import default_targets
 from actors.rubrics.rubric import Rubric
 from actors.vlm.errors import ScoringError
-from actors.vlm.rater_settings import ClosedSettings
-from actors.vlm.requests import Scores
+from actors.vlm.scoring_requests import Scores
+from actors.vlm.settings import ClosedSettings
 from jobs.tables import conform, table
 from tests.actors.rubric_stages import RubricStages, closed, model_settings
 from tests.actors.vlm.helpers import MODEL, png
@@ -344,7 +344,7 @@ def test_ratings_equal_those_of_one_process(judge: RubricStages, century: dict[s
     """Tokens and pixels travel between the stages unchanged: the scores are equal to the bit."""
     from actors.pictures import decode_rgb
     from actors.rubrics.prompts import PromptBuilder
-    from actors.vlm.requests import ScoringRequest
+    from actors.vlm.scoring_requests import ScoringRequest
 
     rows = judge(batch([png(1)], page_title=["A war"])).to_pylist()
     shown = decode_rgb(png(1))

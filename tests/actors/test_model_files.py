@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from actors import local_models, model_files
-from actors.diffusion.loading import check_image_model, load_pipeline
-from actors.diffusion.settings import ImageModelSettings
+from actors.diffusion_models import ImageModelSettings, check_image_model, load_pipeline
 from actors.encoders.calibration import logit_scalars
-from actors.encoders.facts import check_weights, encoder_facts
+from actors.encoders.encoder_sources import check_weights, encoder_facts
 from actors.encoders.towers import find_geometry, load_tower
-from actors.vlm.encoding import load_processor
-from actors.vlm.loading import rater_name
+from actors.vlm.loading import load_processor, rater_name
 from actors.vlm.model_checks import check_vlm
 from jobs.store.files import locations
 from tests.cases import check_cases

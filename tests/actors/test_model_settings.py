@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from actors import generator, judge, loglik_rater, reasoning_judge, rubric_rater, span_marker
-from actors.vlm.rater_settings import ClosedSettings, ReasoningSettings
-from actors.vlm.settings import ModelSettings
+from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings
 from tests.actors.vlm.helpers import CONF
 
 KEYS: dict[str, Any] = {"revision": "abc", "dtype": "float16", "device_map": "cuda:0", "offload": True}

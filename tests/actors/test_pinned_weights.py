@@ -16,7 +16,7 @@ from open_clip import factory, pretrained
 from actors import local_models
 from actors.encoders import calibration
 from actors.encoders.calibration import logit_scalars
-from actors.encoders.facts import check_weights, encoder_facts
+from actors.encoders.encoder_sources import check_weights, encoder_facts
 from actors.encoders.towers import load_tower
 from tests.cases import check_cases
 

@@ -12,11 +12,11 @@ import pytest
 from actors import reasoning_judge
 from actors.reasoning_judge import turn_start
 from actors.rubrics.prompts import PromptBuilder
-from actors.vlm import families
+from actors.vlm import model_inputs
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated
-from actors.vlm.rater_settings import CLOSING_TOKENS, ReasoningSettings
-from actors.vlm.requests import Scores
+from actors.vlm.scoring_requests import Scores
+from actors.vlm.settings import CLOSING_TOKENS, ReasoningSettings
 from jobs.tables import conform, table
 from tests.actors.rubric_stages import RubricStages, closed, model_settings, reasoned
 from tests.actors.vlm.helpers import png
@@ -96,7 +96,7 @@ def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypat
     # the same from one forward pass over the whole text
     text = rater.processor.tokenizer.decode(prompts[0]["input_ids"][0]) + start + " "
     ids = rater.chat.ids(text)
-    inputs = families.extended(prompts[0], ids[prompts[0]["input_ids"].shape[1] :])
+    inputs = model_inputs.extended(prompts[0], ids[prompts[0]["input_ids"].shape[1] :])
     rater.model.model.rope_deltas = None
     with torch.inference_mode():
         logits = rater.model(**inputs, use_cache=False).logits[0, -1]
@@ -134,7 +134,7 @@ def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric
     from actors.pictures import decode_rgb
     from actors.reasoning_judge import REASONING_INSTRUCTION
     from actors.rubrics.rubric import Rubric
-    from actors.vlm.requests import ScoringRequest
+    from actors.vlm.scoring_requests import ScoringRequest
 
     rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
     prompts = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)

@@ -13,10 +13,10 @@ from actors.rows import RatingRow
 from actors.rubric_rater import PreparedItem, RubricRater, asked_pairs, default_targets, item_targets
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
-from actors.vlm.encoding import to_bytes
 from actors.vlm.errors import EngineError
 from actors.vlm.loading import RaterFacts
-from actors.vlm.rater_settings import RubricSettings
+from actors.vlm.model_inputs import to_bytes
+from actors.vlm.settings import RubricSettings
 
 RUBRIC = {
     "name": "mood",

@@ -5,9 +5,7 @@ import pytest
 import torch
 
 from actors import searcher
-from actors.search.queries import Queries, multiplies_bfloat16
-from actors.search.settings import SearchSettings
-from actors.search.top_k import Candidates
+from actors.search_queries import Candidates, Queries, SearchSettings, multiplies_bfloat16
 from actors.searcher import Search, _round_down
 
 DIM = 48

@@ -11,19 +11,17 @@ import yaml
 from PIL import Image
 
 from actors import schemas
-from actors.marking.claims import ClaimsMarking
-from actors.marking.direct import DirectMarking
-from actors.marking.model import Description, Kind, Mark, Marks, Request, failed
-from actors.marking.prompts import MarkingStep
-from actors.picture_reader import PictureReader
+from actors.fetching.decoders import PictureReader
+from actors.marking.methods import ClaimsMarking, DirectMarking
+from actors.marking.span_prompts import Description, Kind, Mark, MarkingStep, Marks, Request, failed
 from actors.rows import SpanRow
 from actors.rubrics.thoughts import Written
 from actors.span_marker import LoadedModel, MarkingSettings, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import Generated
-from actors.vlm.requests import Scores, ScoringRequest
-from actors.vlm.sampling import Sampling
+from actors.vlm.scoring_requests import Scores, ScoringRequest
+from actors.vlm.settings import Sampling
 from tests.actors.vlm.helpers import CONF
 from tests.cases import check_cases
 

@@ -8,7 +8,9 @@ import pytest
 
 from actors.items import QUESTIONS, TARGETS
 from actors.special_tokens import DataTexts, special_tokens
-from actors.vlm.encoding import ChatEncoder, from_bytes, load_processor
+from actors.vlm.chat import ChatEncoder
+from actors.vlm.loading import load_processor
+from actors.vlm.model_inputs import from_bytes
 from tests.actors.rubric_stages import closed
 from tests.actors.vlm.helpers import MODEL, png
 

@@ -14,9 +14,8 @@ import torch
 
 from actors import searcher, uploads
 from actors.embedder import Embedder
-from actors.encoders.settings import EncoderSettings
-from actors.search.queries import Queries
-from actors.search.settings import SearchSettings
+from actors.encoders.encoder_sources import EncoderSettings
+from actors.search_queries import Queries, SearchSettings
 from actors.searcher import Search
 from actors.uploads import AT_A_TIME, STAGES, Event, Uploads
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from actors.embedder import Embedder, PictureDecoder
-from actors.encoders.settings import EncoderSettings
+from actors.encoders.encoder_sources import EncoderSettings
 from actors.rubrics.rubric import Rubric
 from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate
 from jobs.tables import conform, table

@@ -61,7 +61,7 @@ def requests_of(processor: Any, shape: Shape, *, prefix: int = PREFIX) -> list[A
 
     from actors.rubrics.prompts import Prompt
     from actors.vlm.chat import Chat
-    from actors.vlm.requests import ScoringRequest
+    from actors.vlm.scoring_requests import ScoringRequest
 
     chat = Chat(processor, name=MODEL)
     noise = np.random.default_rng(0).integers(0, 256, (PIXELS, PIXELS, 3), dtype=np.uint8)

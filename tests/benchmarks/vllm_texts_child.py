@@ -21,8 +21,9 @@ def main(engine: str, workdir: str, answer: str) -> None:
     import torch
     from PIL import Image
 
-    from actors.vlm.encoding import ChatEncoder, load_processor
-    from actors.vlm.sampling import Sampling
+    from actors.vlm.chat import ChatEncoder
+    from actors.vlm.loading import load_processor
+    from actors.vlm.settings import Sampling
 
     torch.set_num_threads(1)
     folder = Path(workdir)
@@ -51,8 +52,7 @@ def loaded(engine: str, model: Path) -> Any:
     from actors.vlm.generation import TextGenerator
     from actors.vlm.loading import load_vlm
     from actors.vlm.settings import ModelSettings
-    from actors.vlm.vllm_generation import VllmTextGenerator
-    from actors.vlm.vllm_model import VllmModel
+    from actors.vlm.vllm_engine import VllmModel, VllmTextGenerator
 
     if engine == "vllm":
         settings = ModelSettings(checkpoint=str(model), dtype="float32", device_map="cpu")

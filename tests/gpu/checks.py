@@ -25,7 +25,7 @@ class SkippedError(Exception):
 def embeddings(device: Any, *, tiny: bool) -> dict[str, Any]:
     """Vectors of pictures by the device in float32 and in its own dtype, against the CPU's."""
     from actors.embedder import Embedder, PictureDecoder
-    from actors.encoders.settings import EncoderSettings
+    from actors.encoders.encoder_sources import EncoderSettings
 
     need("open_clip")
     pictures = picture_rows(24)
@@ -115,8 +115,7 @@ def segments(device: Any, *, tiny: bool) -> dict[str, Any]:
     """Attention within segments in the device's own dtype, and the sums of its scores, against float64."""
     import torch
 
-    from actors.vlm.attention import _plain
-    from actors.vlm.segments import Segments, attend_segments
+    from actors.vlm.attention import Segments, _plain, attend_segments
     from tests.gpu.speeds import dtype_of
 
     largest: dict[str, float] = {}
@@ -155,8 +154,7 @@ def texts(device: Any, *, tiny: bool) -> dict[str, Any]:
 
 def search(device: Any, *, tiny: bool) -> dict[str, Any]:
     """Compare the k best rows and their scores with a float64 product of all pairs."""
-    from actors.search.queries import Queries
-    from actors.search.settings import SearchSettings
+    from actors.search_queries import Queries, SearchSettings
     from actors.searcher import Search
 
     draw, k = np.random.default_rng(0), 10
@@ -289,7 +287,7 @@ def requests(processor: Any, *, item: int = 0) -> list[Any]:
     from PIL import Image
 
     from actors.rubrics.prompts import Prompt
-    from actors.vlm.requests import ScoringRequest
+    from actors.vlm.scoring_requests import ScoringRequest
 
     sees = getattr(processor, "sees_pictures", True)
     noise = np.random.default_rng(1 + item).integers(0, 256, (90, 120 + 28 * item, 3)).astype(np.uint8)
@@ -315,9 +313,9 @@ def generated(model: Any, processor: Any) -> list[list[int]]:
     """Tokens of texts about three pictures."""
     from PIL import Image
 
-    from actors.generator import text_generator
-    from actors.vlm.encoding import ChatEncoder
-    from actors.vlm.sampling import Sampling
+    from actors.vlm.chat import ChatEncoder
+    from actors.vlm.generation import text_generator
+    from actors.vlm.settings import Sampling
 
     chat = ChatEncoder(processor)
     draw = np.random.default_rng(2)

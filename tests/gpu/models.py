@@ -40,10 +40,9 @@ def load(name: str, *, device: Any, dtype: Any, tiny: bool) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-    from actors.vlm.encoding import load_processor
+    from actors.vlm.attention import use_for_pictures
     from actors.vlm.fused import fuse
-    from actors.vlm.loading import load_vlm
-    from actors.vlm.segments import use_for_pictures
+    from actors.vlm.loading import load_processor, load_vlm
 
     size = SIZES[name]
     if tiny:

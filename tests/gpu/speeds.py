@@ -23,7 +23,7 @@ def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dic
     """
     need("open_clip")
     from actors.embedder import BATCHES_PER_CALL, Embedder, PictureDecoder
-    from actors.encoders.settings import EncoderSettings
+    from actors.encoders.encoder_sources import EncoderSettings
     from tests.benchmarks.suites.embed import config_of, small_config, write_model
 
     batch = 8 if tiny else 256
@@ -102,10 +102,10 @@ def attention_flops(config: Any, group: Any) -> float:
 
 def generate(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dict[str, Any]:
     """Texts of 64 tokens, 4 of each prompt; each step reads all weights of the text model."""
-    from actors.vlm.encoding import ChatEncoder
+    from actors.vlm.chat import ChatEncoder
     from actors.vlm.families import language_model
     from actors.vlm.generation import TextGenerator
-    from actors.vlm.sampling import Sampling
+    from actors.vlm.settings import Sampling
     from tests.benchmarks.judging import ARTICLE
 
     model, processor = models.load(name, device=device, dtype=dtype_of(device), tiny=tiny)
@@ -142,8 +142,7 @@ def search(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> di
     """
     import torch
 
-    from actors.search.queries import Queries
-    from actors.search.settings import SearchSettings
+    from actors.search_queries import Queries, SearchSettings
     from actors.searcher import Search
 
     draw = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.fetching.http_connection import Bounds
 from actors.fetching.net_safety import Rules
-from actors.fetching.rate_limits import LocalLimiter
+from actors.fetching.politeness import LocalLimiter
 from actors.url_fetcher import UrlFetcherSettings
 from jobs.corpora.records import open_records
 from jobs.runtime.board import Reporter

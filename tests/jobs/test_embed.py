@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.encoders.facts import EncoderFacts
+from actors.encoders.encoder_sources import EncoderFacts
 from jobs import embed
 from jobs.embed import EmbedConfig
 from jobs.errors import InputError

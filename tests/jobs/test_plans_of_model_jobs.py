@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from actors.encoders.facts import EncoderFacts
+from actors.encoders.encoder_sources import EncoderFacts
 from actors.ids import content_id
 from actors.linking import LinkSettings
 from actors.rubrics.instructions import Instruction

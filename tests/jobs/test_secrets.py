@@ -13,7 +13,7 @@ import pytest
 import yaml
 from botocore.exceptions import EndpointConnectionError, HTTPClientError, ProxyConnectionError
 
-from actors.fetching.rate_limits import LocalLimiter
+from actors.fetching.politeness import LocalLimiter
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
 from jobs.judging.kept_rubric import of_rubric

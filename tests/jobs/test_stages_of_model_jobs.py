@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from actors.encoders.facts import EncoderFacts
+from actors.encoders.encoder_sources import EncoderFacts
 from actors.ids import content_id
 from actors.linking import LinkSettings
-from actors.search.settings import SearchSettings
+from actors.search_queries import SearchSettings
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs import generate, generate_images, link, loglik, questions, retrieve, zero_shot
 from jobs.corpora.terms import unpack

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from actors.marking.model import bullets
+from actors.marking.span_prompts import bullets
 from actors.rubrics.prompts import Prompt
 from jobs.testbed.little_world import scene_texts
 from jobs.testbed.little_world.scene_texts import Planted

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from actors.generator import text_generator
-from actors.vlm.encoding import ChatEncoder
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
+from actors.vlm.generation import text_generator
 from actors.vlm.loading import load_vlm
-from actors.vlm.requests import Scores, ScoringRequest
-from actors.vlm.sampling import Sampling
 from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring_requests import Scores, ScoringRequest
+from actors.vlm.settings import Sampling
 from jobs.testbed.little_world import drawing
 from jobs.testbed.little_world.scenes import Scene
 from tests.models.pool import HELD_OUT

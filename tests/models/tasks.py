@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from actors.marking.prompts import SpanPrompts
+from actors.marking.span_prompts import SpanPrompts
 from actors.rubrics.instructions import Instruction
 from actors.rubrics.prompts import Prompt, PromptBuilder
 from actors.rubrics.rubric import Rubric

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from actors import linking
-from actors.encoders.facts import encoder_facts
+from actors.encoders.encoder_sources import encoder_facts
 from actors.encoders.towers import find_geometry, load_tower
 from jobs.testbed.little_world import drawing, entities, scene_texts
 from jobs.testbed.little_world.scenes import distinct_scenes, random_scene

@@ -17,8 +17,8 @@ from PIL import Image
 from actors import pictures
 from actors.rubrics import pieces
 from actors.rubrics.prompts import Prompt
-from actors.vlm import requests, scoring
-from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm import scoring, scoring_requests
+from actors.vlm.scoring_requests import Scores, ScoringRequest
 from jobs.testbed.little_world.scenes import distinct_scenes
 from tests.models import closed_lessons as closed
 from tests.models import tasks
@@ -71,7 +71,7 @@ def _group_by(patch: pytest.MonkeyPatch, key: Callable[[ScoringRequest], Any]) -
             numbers[key(request)].append(number)
         return list(numbers.values())
 
-    assert vars(scoring)["group_by_prefix"] is requests.group_by_prefix
+    assert vars(scoring)["group_by_prefix"] is scoring_requests.group_by_prefix
     patch.setattr(scoring, "group_by_prefix", groups)
 
 

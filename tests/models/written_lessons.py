@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from actors.marking.model import bullets
+from actors.marking.span_prompts import bullets
 from actors.rubrics.instructions import asked_questions
 from actors.rubrics.prompts import Prompt
 from jobs.testbed.little_world import census, scene_texts

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from actors.encoders.facts import encoder_facts
+from actors.encoders.encoder_sources import encoder_facts
 from actors.encoders.towers import load_tower
 from actors.local_models import resolve
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import gc
 import io
 import json
@@ -10,18 +11,29 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from actors import pictures
+from actors.embedder import PictureDecoder
+from actors.encoders.encoder_sources import EncoderSettings
 from actors.fetching import decode_worker
 from actors.fetching.decode_worker import DECODE, LENGTH, RENDER, serve
-from actors.fetching.decoders import Decoders, close_when_dropped
-from actors.pictures import PictureError, decode_rgb, inspect, render
+from actors.fetching.decoders import Decoders, PictureReader, close_when_dropped
+from actors.pictures import PictureError, decode_rgb, inspect, needs_little, render
+from actors.stored_pictures import ParquetPictures
+from jobs.html import thumbnails
+from jobs.html.thumbnails import thumbnail
 from tests.cases import check_cases
 
 
@@ -340,3 +352,117 @@ def test_a_child_answers_each_picture_before_the_next_is_sent() -> None:
 
     assert len(set(asyncio.run(go()))) == 1
     assert pictures.JPEG_QUALITY == 95
+
+
+SIDE = 9000  # of a black square of 240 kB that takes 650 MB to decode
+SMALL = 500 << 20  # bytes of address space
+
+
+def encoded_as(form: str, size: tuple[int, int] = (40, 30)) -> bytes:
+    out = io.BytesIO()
+    pixels = np.random.default_rng(1).integers(0, 255, (size[1], size[0], 3), np.uint8)
+    Image.fromarray(pixels).save(out, form)
+    return out.getvalue()
+
+
+@functools.cache
+def bomb() -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (SIDE, SIDE)).save(out, "PNG")
+    return out.getvalue()
+
+
+def children() -> set[psutil.Process]:
+    return set(psutil.Process(os.getpid()).children())
+
+
+@pytest.mark.parametrize(
+    ("data", "little"),
+    [
+        (encoded_as("JPEG"), True),
+        (encoded_as("PNG"), True),
+        (encoded_as("TIFF"), False),
+        (encoded_as("JPEG2000"), False),
+        (encoded_as("PNG", (2000, 1)), False),
+    ],
+    ids=["JPEG", "PNG", "TIFF", "JPEG2000", "a strip"],
+)
+def test_the_pixels_are_those_of_decode_rgb(data: bytes, little: bool) -> None:
+    before, read = children(), PictureReader()
+    assert needs_little(data) is little
+    for _ in range(2):
+        assert np.array_equal(np.asarray(read(data)), np.asarray(decode_rgb(data)))
+        assert read.inspect(data) == inspect(data)
+    assert len(children() - before) == (0 if little else 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (lambda: b"no picture", "not_an_image"),
+        (lambda: b"", "empty"),
+        (lambda: encoded_as("JPEG")[:300], "truncated"),
+        (bomb, "too_large"),
+    ],
+    ids=["text", "nothing", "cut", "bomb"],
+)
+def test_what_cannot_be_decoded_is_an_error(data: Callable[[], bytes], kind: str) -> None:
+    reader = PictureReader(memory_bytes=SMALL)
+    for read in (reader, reader.inspect):
+        with pytest.raises(PictureError) as raised:
+            read(data())
+        assert raised.value.kind == kind
+
+
+def test_larger_pictures_than_allowed_are_errors_wherever_they_are_decoded() -> None:
+    reader = PictureReader(max_pixels=40 * 30 - 1)
+    for data in (encoded_as("JPEG"), encoded_as("TIFF")):
+        for read in (reader, reader.inspect):
+            with pytest.raises(PictureError) as raised:
+                read(data)
+            assert raised.value.kind == "too_large"
+
+
+def test_a_bomb_among_the_pictures_of_a_stage_is_one_row() -> None:
+    stage = PictureDecoder(EncoderSettings("local:siglip-tiny"))
+    stage._read = PictureReader(memory_bytes=SMALL)
+    rows = [encoded_as("JPEG"), bomb(), encoded_as("TIFF")]
+    nothing = pa.nulls(3, pa.string())
+    batch = pa.table({
+        "image_id": ["a", "b", "c"], "bytes": pa.array(rows, pa.large_binary()), "status": ["ok"] * 3,
+        "error_kind": nothing, "error_message": nothing,
+    })  # fmt: skip
+    out = stage(batch)
+    assert out["status"].to_pylist() == ["ok", "error", "ok"]
+    assert out["error_kind"].to_pylist() == [None, "too_large", None]
+
+
+def test_a_bomb_has_neither_a_thumbnail_nor_a_row_with_a_picture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(thumbnails, "_READER", PictureReader(memory_bytes=SMALL))
+    with ThreadPoolExecutor(4) as threads:  # as the viewer's
+        outcomes = list(threads.map(thumbnail, [encoded_as("TIFF"), bomb(), encoded_as("TIFF"), encoded_as("JPEG")]))
+    assert [kind for _, kind in outcomes] == [None, "too_large", None, None]
+
+    pq.write_table(pa.table({"image": [encoded_as("TIFF"), bomb()]}), tmp_path / "wit.parquet")
+    stage = ParquetPictures(open_filesystem=pafs.LocalFileSystem, column="image", rendition="w300")
+    stage._reader = PictureReader(memory_bytes=SMALL)
+    place = {"image_id": ["a", "b"], "source_url": ["u", "v"], "path": [str(tmp_path / "wit.parquet")] * 2}
+    rows = stage(pa.table({**place, "row_group": [0, 0], "row": [0, 1]}))
+    assert rows["error_kind"].to_pylist() == [None, "too_large"]
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")  # of an event loop or a pipe that is not closed
+def test_its_process_ends_with_it_and_its_pipes_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()  # what other tests left
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: unraisable.append(error.exc_value))
+    before, read = children(), PictureReader()
+    read(encoded_as("TIFF"))
+    (child,) = children() - before
+    del read
+    child.wait(60)
+    asyncio.set_event_loop(None)  # this thread keeps the loop of its last runner
+    gc.collect()
+    assert unraisable == []

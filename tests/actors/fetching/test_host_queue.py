@@ -9,7 +9,7 @@ import pytest
 from actors.fetching import host_queue
 from actors.fetching.host_queue import HostQueue, Shared, keep_leases
 from actors.fetching.http_connection import HttpError, HttpRequest, Reply
-from actors.fetching.rate_limits import Limit, LocalLimiter
+from actors.fetching.politeness import Limit, LocalLimiter
 
 
 def reply(status: int = 200, *, body: bytes | None = b"x", retry_after: str | None = None) -> Reply:

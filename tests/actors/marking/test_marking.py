@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from actors.marking.claims import ClaimsMarking
-from actors.marking.direct import DirectMarking
-from actors.marking.model import Description, Kind, Marks, Request, kinds_from
-from actors.marking.prompts import SpanPrompts
+from actors.marking.methods import ClaimsMarking, DirectMarking
+from actors.marking.span_prompts import Description, Kind, Marks, Request, SpanPrompts, kinds_from
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from jobs.runtime.configuration.config_files import CONF

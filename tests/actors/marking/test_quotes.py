@@ -1,9 +1,13 @@
 """Quotations in a model's answer and their places in the text; nothing is guessed."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.marking.quotes import occurrences, read_answer
+from actors.marking.quotes import Located, Passage, Quoted, QuoteFault, occurrences, quotations, read_answer
+from actors.vlm.errors import ScoringError
 from tests.cases import check_cases
 
 TEXT = "A black dog and a black cat; the cat's catalogue lies\non a small  table."
@@ -114,3 +118,70 @@ def test_a_quoted_span_is_where_the_text_has_its_words(text: str, data: st.DataO
     quote = text[start : data.draw(st.integers(start + 1, len(text)))]
     for span in read_answer(quote, text, ONE).spans:
         assert text[span.start : span.end].split() == quote.split() or "\n" in quote
+
+
+QUOTED_TEXT = "a red house by a red river"
+FIRST: Any = "first"
+AGAIN: Any = "again"
+
+
+class Scripted:
+    """A model that gives the answers of a list, and keeps the requests."""
+
+    def __init__(self, *answers: Sequence[str | ScoringError]) -> None:
+        self.answers, self.asked = list(answers), list[Any]()
+
+    def write(self, requests: Sequence[Any]) -> list[str | ScoringError]:
+        self.asked.append(requests)
+        answers = self.answers.pop(0)
+        assert len(answers) == len(requests)
+        return list(answers)
+
+    def score(self, requests: Sequence[Any]) -> list[Any]:
+        raise AssertionError("scored")
+
+
+def passage(text: str = QUOTED_TEXT, **more: Any) -> Passage:
+    return Passage(text, FIRST, AGAIN, {"text": text}, **more)
+
+
+def test_answers_without_faults_are_asked_once() -> None:
+    failed = ScoringError("answer_cut", "cut")
+    model = Scripted(["house\nriver", "NONE", failed])
+    results = quotations(model, [passage(pictures=("p",)), passage(), passage()])
+    assert results == [Quoted([Located(6, 11, ""), Located(21, 26, "")], [], False), Quoted([], [], False), failed]
+    assert [(r.step, r.words, r.pictures) for r in model.asked[0]] == [
+        (FIRST, {"text": QUOTED_TEXT}, ("p",)), (FIRST, {"text": QUOTED_TEXT}, ()), (FIRST, {"text": QUOTED_TEXT}, ()),
+    ]  # fmt: skip
+    assert len(model.asked) == 1
+
+
+def test_lines_without_a_place_are_sent_back_once_with_the_reason() -> None:
+    """The spans of both answers count, by place, and the faults of the second one."""
+    model = Scripted(["river\nred\nboat\nboat", "house", ""], ["house\nship\na red house", "NONE"])
+    first, second, third = quotations(model, [passage(pictures=("p",)), passage(), passage()])
+    (again, empty) = model.asked[1]
+    assert (again.step, again.pictures, again.words["text"]) == (AGAIN, ("p",), QUOTED_TEXT)
+    assert again.words["faults"] == (
+        "- red (these words are in the description more than once)\n- boat (these words are not in the description)"
+    )
+    assert empty.words["faults"] == "- (no answer) (write NONE if there is nothing to list)"
+    assert first == Quoted(
+        [Located(0, 11, ""), Located(6, 11, ""), Located(21, 26, "")], [QuoteFault("ship", "absent")], True
+    )
+    assert second == Quoted([Located(6, 11, "")], [], False)
+    assert third == Quoted([], [], True)
+
+
+def test_of_one_place_the_first_answers_label_counts() -> None:
+    labels = ("colour", "thing")
+    model = Scripted(["colour: house\nriver"], ["thing: house\nthing: river"])
+    (result,) = quotations(model, [passage(labels=labels)])
+    assert result == Quoted([Located(6, 11, "colour"), Located(21, 26, "thing")], [], True)
+    assert model.asked[1][0].words["faults"] == ("- river (the line does not begin with one of the labels and a colon)")
+
+
+def test_a_second_answer_that_fails_leaves_the_first() -> None:
+    model = Scripted(["house\nboat"], [ScoringError("answer_cut", "cut")])
+    (result,) = quotations(model, [passage()])
+    assert result == Quoted([Located(6, 11, "")], [QuoteFault("boat", "absent")], True)

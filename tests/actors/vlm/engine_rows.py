@@ -86,7 +86,7 @@ def ratings(
     """Return rows of table `ratings` with the answers' log-probabilities, for rubrics that show so many pictures."""
     from actors.judge import Judge
     from actors.rubric_preparer import RubricPreparer
-    from actors.vlm.rater_settings import ClosedSettings
+    from actors.vlm.settings import ClosedSettings
 
     model, loaded = model_settings(checkpoint), None
     rows: list[dict[str, Any]] = []
@@ -108,7 +108,7 @@ def reasoned(
     """Return rows of table `ratings` after two reasonings for each label."""
     from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
     from actors.rubric_preparer import RubricPreparer
-    from actors.vlm.rater_settings import ReasoningSettings
+    from actors.vlm.settings import ReasoningSettings
 
     model = model_settings(checkpoint)
     settings = ReasoningSettings(

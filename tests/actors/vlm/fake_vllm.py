@@ -33,8 +33,7 @@ class LLM:
     calls: list[int] = []  # numbers of prompts
 
     def __init__(self, **options: Any) -> None:
-        from actors.vlm.encoding import load_processor
-        from actors.vlm.loading import load_vlm
+        from actors.vlm.loading import load_processor, load_vlm
 
         LLM.made.append(options)
         self.model, _ = load_vlm(options["model"], dtype=options["dtype"], device_map="cpu")
@@ -57,7 +56,7 @@ class LLM:
     def _output(self, prompt: Mapping[str, Any], params: SamplingParams) -> Any:
         import torch
 
-        from actors.vlm import families
+        from actors.vlm import model_inputs
 
         inputs = self._inputs(prompt)
         drawn: list[int] = []
@@ -66,7 +65,7 @@ class LLM:
         self.draws.update_state([(0, params, None, drawn)])
         for _ in range(params.max_tokens):
             with torch.inference_mode():
-                logits = self.model(**families.extended(inputs, drawn), use_cache=False).logits[:, -1]
+                logits = self.model(**model_inputs.extended(inputs, drawn), use_cache=False).logits[:, -1]
             logits = logits.clone()  # a tensor of inference mode cannot be changed outside of it
             values = logits.log_softmax(-1)[0]
             token = int(self.draws.apply(logits)[0].argmax())

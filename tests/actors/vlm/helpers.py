@@ -10,7 +10,7 @@ import yaml
 from PIL import Image
 
 from actors.vlm.errors import ScoringError
-from actors.vlm.requests import Scores
+from actors.vlm.scoring_requests import Scores
 
 CONF = Path(__file__).parents[3] / "conf"
 MODEL = "local:qwen2.5-vl-tiny"

@@ -10,8 +10,8 @@ import pytest
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import TextGenerator
 from actors.vlm.loglik import CompletionScorer
-from actors.vlm.requests import RequestGroup
 from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring_requests import RequestGroup
 from tests.cases import check_cases
 
 PROMPT = {"input_ids": np.zeros((1, 3))}

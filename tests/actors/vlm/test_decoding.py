@@ -1,12 +1,19 @@
 """Steps of decoding: which rows are repeated, what is kept, and what the model is asked."""
 
+import copy
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from actors.vlm.decoding import _hide_generation_config, advance, encode_once, repeated, run_custom
+from actors.vlm import decoding, generation
+from actors.vlm.chat import ChatEncoder
+from actors.vlm.decoding import _hide_generation_config, advance, draw, encode_once, repeated, run_custom
+from actors.vlm.generation import Generated, TextGenerator
+from actors.vlm.settings import Sampling
+from tests.actors.vlm.helpers import Load, picture
+from tests.cases import check_cases
 
 
 class Cache:
@@ -130,3 +137,129 @@ def test_the_models_own_settings_come_back_after_an_error() -> None:
     with pytest.raises(KeyError), _hide_generation_config(model):
         raise KeyError
     assert model.generation_config == "its own"
+
+
+SEEDS = [[10, 11], [20, 21], [30, 31]]
+
+
+def texts(model: Any, processor: Any, *, max_tokens: int = 40, temperature: float = 1.0) -> list[list[Generated]]:
+    chat = ChatEncoder(processor)
+    shown = [None, picture(1), picture(2, width=200)] if chat.sees_pictures else [None] * 3
+    prompts = [
+        chat.encode([*((None,) if one else ()), "Tell me more. " * (1 + place)], [one] if one else [])
+        for place, one in enumerate(shown)
+    ]
+    engine = TextGenerator(model, pad_id=0, ends=[])
+    results = engine.generate(prompts, seeds=SEEDS, sampling=Sampling(temperature=temperature, max_tokens=max_tokens))
+    return [result for result in results if isinstance(result, list)]
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "qwen3-vl-tiny", "llama-tiny", "qwen2-tiny", "qwen3-tiny"])
+def test_buffers_give_the_texts_of_a_growing_cache(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, processor = load(name)
+    model = copy.deepcopy(model).double()  # in float32 a number may fall within rounding of two tokens' boundary
+    monkeypatch.setattr(generation, "PADDING_SHARE", 1.0)  # prompts of any length in a group: there is padding
+    expected = texts(model, processor)
+    monkeypatch.setattr(decoding, "can_record", lambda *_, **__: True)
+    monkeypatch.setattr(decoding, "GROWTH", 16)  # they grow twice
+    grown: list[int] = []
+    rows: list[int] = []
+    begin = decoding.GraphDecoder.__init__
+
+    def begun(self: Any, *arguments: Any, **options: Any) -> None:
+        begin(self, *arguments, **options)
+        rows.append(len(self._tokens))
+
+    monkeypatch.setattr(decoding.GraphDecoder, "__init__", begun)
+    grow = decoding.GraphDecoder._grow
+    monkeypatch.setattr(
+        decoding.GraphDecoder,
+        "_grow",
+        lambda self: grown.append(self._length) or grow(self),  # type: ignore[func-returns-value]
+    )
+    assert texts(model, processor) == expected
+    assert len(expected) == 3
+    assert len(grown) >= 2
+    assert sorted(rows) == ([2, 4] if "-vl-" in name else [6])  # a group that failed would be decoded prompt by prompt
+    assert texts(model, processor, max_tokens=3) == [
+        [one._replace(tokens=one.tokens[:3]) for one in row] for row in expected
+    ]
+
+
+def test_where_steps_are_recorded(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnGpu:
+        def __init__(self, model: Any, places: dict[str, Any]) -> None:
+            self.config, self.hf_device_map, self.device = model.config, places, type("Place", (), {"type": "cuda"})()
+
+    qwen, gemma = (load(name)[0] for name in ("qwen2.5-vl-tiny", "gemma3-tiny"))
+    cases = {
+        "one GPU": (OnGpu(qwen, {"": 0}), 64, True),
+        "few steps": (OnGpu(qwen, {"": 0}), 4, False),
+        "two GPUs": (OnGpu(qwen, {"a": 0, "b": 1}), 64, False),
+        "windows": (OnGpu(gemma, {"": 0}), 64, False),
+        "a CPU": (qwen, 64, False),
+    }
+    results = {name: decoding.can_record(model, steps=steps) for name, (model, steps, _) in cases.items()}
+    assert results == {name: expected for name, (_, _, expected) in cases.items()}
+
+
+def test_settings_that_are_not_allowed() -> None:
+    cases = [
+        ({"temperature": -0.1}, "temperature=-0.1"),
+        ({"temperature": float("inf")}, "temperature=inf"),
+        ({"top_p": 0.0}, "top_p=0.0"),
+        ({"top_p": 1.1}, "top_p=1.1"),
+        ({"max_tokens": 0}, "max_tokens=0"),
+    ]
+
+    def check(settings: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            Sampling(**settings)
+
+    check_cases(check, cases)
+    Sampling(temperature=0.0, top_p=1.0, max_tokens=1)
+
+
+SHARES = ((0.25, 0.5, 0.25), (0.125, 0.125, 0.75))
+
+
+def drawn(number: float, **settings: float) -> list[int]:
+    import torch
+
+    logits = torch.tensor(SHARES).log()
+    tokens: list[int] = draw(logits, [number, number], Sampling(**settings)).tolist()  # type: ignore[arg-type]
+    return tokens
+
+
+def test_a_number_falls_on_the_cumulative_distribution() -> None:
+    expected = {0.0: [0, 0], 0.13: [0, 1], 0.24: [0, 1], 0.3: [1, 2], 0.74: [1, 2], 0.99: [2, 2]}
+    assert {number: drawn(number) for number in expected} == expected
+
+
+@pytest.mark.parametrize("number", [0.0, 0.5, 0.99])
+def test_temperature_0_takes_the_most_likely_token(number: float) -> None:
+    assert drawn(number, temperature=0) == drawn(number, top_p=0.4) == [1, 2]
+
+
+def test_the_nucleus_is_the_smallest_set_with_enough_probability() -> None:
+    """With 0.6, the first row has the tokens 1 and 0 with 0.5 and 0.25 of 0.75, the second one the token 2 alone."""
+    assert [drawn(number, top_p=0.6) for number in (0.0, 0.66, 0.67, 0.99)] == [[1, 2], [1, 2], [0, 2], [0, 2]]
+    # Of the second row, 2 and 0: 0.75 and 0.125 of 0.875.
+    assert [drawn(number, top_p=0.8)[1] for number in (0.85, 0.86)] == [2, 0]
+
+
+def test_a_low_temperature_sharpens() -> None:
+    """At 0.5 the shares are squared: 1, 4, 1 of 6, and 1, 1, 36 of 38."""
+    assert [drawn(number, temperature=0.5) for number in (0.02, 0.04, 0.16, 0.17, 0.83, 0.84)] == [
+        [0, 0], [0, 1], [0, 2], [1, 2], [1, 2], [2, 2]
+    ]  # fmt: skip
+
+
+def test_a_token_without_probability_is_never_drawn() -> None:
+    import torch
+
+    logits = torch.tensor([[-torch.inf, 0.0, -torch.inf]])
+    assert [draw(logits, [number], Sampling()).tolist() for number in (0.0, 1 - 1e-16)] == [[1], [1]]
+    for wrong in (torch.nan, torch.inf):
+        with pytest.raises(ValueError, match="not finite"):
+            draw(torch.tensor([[0.0, wrong]]), [0.5], Sampling())

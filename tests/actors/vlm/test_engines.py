@@ -6,18 +6,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from actors.rubrics.prompts import Prompt
-from actors.vlm import attention, families, forward, memory
-from actors.vlm.answers import AnswerCodes
-from actors.vlm.chat import Chat
-from actors.vlm.encoding import ChatEncoder
+from actors.vlm import attention, families, memory, shared_prefix
+from actors.vlm.chat import Chat, ChatEncoder
 from actors.vlm.engines import NaiveEngine, RequestLikelihoods, disagreement
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import language_model
 from actors.vlm.loglik import CompletionScorer
-from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring_requests import AnswerCodes, Scores, ScoringRequest
+from actors.vlm.shared_prefix import tolerance
 from tests.actors.vlm.helpers import DIGITS, Load, distance, logprobs, picture, scores_of
 
 REGIONS = ("Northern Africa", "Northern Europe", "Melanesia", "North", "Western Asia")
@@ -118,13 +118,13 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
     model, processor = load("gemma3-tiny")
     whole = scores_of(ClosedSetScorer(model, processor, engine="cascade").score(requests(n=6)))
     seen = []
-    hidden_states = forward.hidden_states
+    hidden_states = shared_prefix.hidden_states
 
     def watched(*arguments: Any, **options: Any) -> Any:
         seen.append(len(arguments[3]))
         return hidden_states(*arguments, **options)
 
-    monkeypatch.setattr(forward, "hidden_states", watched)
+    monkeypatch.setattr(shared_prefix, "hidden_states", watched)
     monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
     scorer = ClosedSetScorer(model, processor, engine="cascade", memory_budget_gb=4e-4)
     assert far(scores_of(scorer.score(requests(n=6))), whole) < 1e-4
@@ -200,8 +200,8 @@ def test_auto_gives_up_an_engine_that_is_wrong(
     scores_of(wrong.score(long))
     assert wrong.engine == "batched"
     assert "engine cascade is not used" in caplog.text
-    monkeypatch.setattr(forward, "_cascade", lambda *_: 1 / 0)
-    monkeypatch.setattr(forward, "_batched", lambda *_: 1 / 0)
+    monkeypatch.setattr(shared_prefix, "_cascade", lambda *_: 1 / 0)
+    monkeypatch.setattr(shared_prefix, "_batched", lambda *_: 1 / 0)
     broken = ClosedSetScorer(*load("gemma3-tiny"))
     assert far(scores_of(broken.score(requests())), expected) < 1e-6
     assert broken.engine == "naive"
@@ -231,14 +231,14 @@ def test_out_of_memory_halves_the_groups_until_they_fit(load: Load, monkeypatch:
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     expected, budget = scores_of(scorer.score(requests())), scorer.budget
     failures = iter([True, True, True, False])
-    hidden_states = forward.hidden_states
+    hidden_states = shared_prefix.hidden_states
 
     def scarce(*arguments: Any, **options: Any) -> Any:
         if next(failures, True):
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
         return hidden_states(*arguments, **options)
 
-    monkeypatch.setattr(forward, "hidden_states", scarce)
+    monkeypatch.setattr(shared_prefix, "hidden_states", scarce)
     assert far(scores_of(scorer.score(requests())), expected) < 1e-5
     assert scorer.budget == budget // 8
     scores = scorer.score(requests())  # and from here on it fails each time: rows, not the run
@@ -268,7 +268,7 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
     # where the engine under proof is what does not fit, it is not proven by that
     fresh = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
     with monkeypatch.context() as patch:
-        patch.setattr(forward, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
+        patch.setattr(shared_prefix, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
         assert {score.kind for score in fresh.score(requests()) if isinstance(score, ScoringError)} == {"out_of_memory"}
     assert not fresh.engines.is_settled
     scores_of(fresh.score(requests()))
@@ -374,3 +374,8 @@ def test_likelihoods_that_are_not_near_enough_are_no_agreement() -> None:
     assert fail(KeyError("k")) == "KeyError: 'k'"
     with pytest.raises(MemoryError):
         fail(MemoryError())
+
+
+def test_rounded_numbers_may_differ_by_more() -> None:
+    expected = {torch.float32: 0.001, torch.bfloat16: 0.5, torch.float16: 0.5}
+    assert {dtype: tolerance(SimpleNamespace(dtype=dtype)) for dtype in expected} == expected

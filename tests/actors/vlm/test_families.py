@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from actors.rubrics.prompts import Prompt
-from actors.vlm import forward, prefix
+from actors.vlm import shared_prefix
 from actors.vlm.chat import Chat, SplitTokens
 from actors.vlm.engines import supported_families
-from actors.vlm.families import FAMILIES, cut, extended, family_of, packs
-from actors.vlm.forward import PassKind
-from actors.vlm.requests import ScoringRequest
+from actors.vlm.families import FAMILIES, family_of, packs
+from actors.vlm.model_inputs import cut, extended
 from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring_requests import ScoringRequest
+from actors.vlm.shared_prefix import PassKind
 from actors.vlm.token_trees import rows_of
 from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, Load, distance, logprobs, picture
 from tests.cases import check_cases
@@ -42,7 +43,7 @@ def plain(load: Load, name: str, asked: ScoringRequest) -> list[float]:
         messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
     )
     digits = ClosedSetScorer(model, processor).answers(DIGITS)
-    prefix.forget_positions(model)
+    shared_prefix.forget_positions(model)
     with torch.no_grad():
         output = model(**extended(inputs, list(digits.bridge))).logits[0, -1].double().log_softmax(-1)
     return output[[sequence[0] for sequence in digits.sequences]].tolist()
@@ -128,8 +129,8 @@ def test_text_models_without_a_tokenizer(kind: str, engine: PassKind) -> None:
     inputs = {"input_ids": whole, "attention_mask": torch.ones_like(whole)}
     with torch.no_grad():
         expected = model.model(**inputs).last_hidden_state[0, -1]
-    states = forward.hidden_states(
-        model, family, prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], kind=engine
+    states = shared_prefix.hidden_states(
+        model, family, shared_prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], kind=engine
     )
     assert float((states[0, -1] - expected).abs().max()) < TOLERANCE
 
@@ -174,7 +175,7 @@ def test_trap_text_positions_continue_after_the_pictures(
     load: Load, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = scored(load, name, "cascade", requests(1))
-    monkeypatch.setattr(prefix, "_offset", lambda model: 0)
+    monkeypatch.setattr(shared_prefix, "_offset", lambda model: 0)
     assert distance(scored(load, name, "cascade", requests(1)), expected) > 1e-2
 
 
@@ -200,7 +201,7 @@ def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatc
     scorer = ClosedSetScorer(model, processor, engine="cascade")
     mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
     assert distance(mixed, expected) < TOLERANCE
-    monkeypatch.setattr(prefix, "forget_positions", lambda model: None)
+    monkeypatch.setattr(shared_prefix, "forget_positions", lambda model: None)
     mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
     assert distance(mixed, expected) > 1e-2
 
@@ -208,7 +209,7 @@ def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatc
 def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)  # wider than high: fewer tiles than the model supports
     expected = scored(load, "mllama-tiny", "cascade", asked)
-    monkeypatch.setattr(forward, "_cross_masks", lambda *_: {})
+    monkeypatch.setattr(shared_prefix, "_cross_masks", lambda *_: {})
     assert distance(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
 
 
@@ -216,7 +217,7 @@ def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatc
 def test_trap_windows_of_gemma(load: Load, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)
     expected = scored(load, "gemma3-tiny", engine, asked)
-    monkeypatch.setattr(forward, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
+    monkeypatch.setattr(shared_prefix, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
     assert distance(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
 
 
@@ -226,10 +227,10 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
     family = family_of(model)
     assert family is not None
     inputs = Chat(processor, name="llama").inputs("An article.\n\n", [])
-    encoded = prefix.encode(model, family, inputs)
+    encoded = shared_prefix.encode(model, family, inputs)
     rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    hidden = forward.hidden_states(model, family, encoded, rows, kind="cascade")
-    alone = forward.hidden_states(model, family, encoded, rows_of([[11]], [()])[0], kind="cascade")
+    hidden = shared_prefix.hidden_states(model, family, encoded, rows, kind="cascade")
+    alone = shared_prefix.hidden_states(model, family, encoded, rows_of([[11]], [()])[0], kind="cascade")
     assert float((hidden[places[1].row, places[1].last] - alone[0, 0]).abs().max()) < TOLERANCE
     assert float((hidden[places[1].row, -1] - alone[0, 0]).abs().max()) > 1e-2
 
@@ -241,11 +242,15 @@ def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
     family = family_of(model)
     assert family is not None
     inputs = dict(ClosedSetScorer(model, processor).prepare(requests(1)).inputs)
-    encoded = prefix.encode(model, family, inputs)
+    encoded = shared_prefix.encode(model, family, inputs)
     before = [tensor.clone() for pairs in (encoded.layers, encoded.cross) for pair in pairs.values() for tensor in pair]
     rows, _ = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    first = [forward.hidden_states(model, family, encoded, rows, kind=engine) for engine in ("cascade", "batched")]
-    again = [forward.hidden_states(model, family, encoded, rows, kind=engine) for engine in ("cascade", "batched")]
+    first = [
+        shared_prefix.hidden_states(model, family, encoded, rows, kind=engine) for engine in ("cascade", "batched")
+    ]
+    again = [
+        shared_prefix.hidden_states(model, family, encoded, rows, kind=engine) for engine in ("cascade", "batched")
+    ]
     after = [tensor for pairs in (encoded.layers, encoded.cross) for pair in pairs.values() for tensor in pair]
     assert all(one.equal(other) for one, other in zip(before, after, strict=True))
     assert all(one[0].equal(other[0]) for one, other in zip(first, again, strict=True))

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from actors.vlm import generation
-from actors.vlm.encoding import ChatEncoder, collate, from_bytes, to_bytes
+from actors.vlm.chat import ChatEncoder
+from actors.vlm.decoding import draw
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.families import PER_TOKEN
 from actors.vlm.generation import Generated, TextGenerator
-from actors.vlm.prefix import forget_positions
-from actors.vlm.sampling import Sampling, draw
+from actors.vlm.model_inputs import PER_TOKEN, collate, from_bytes, to_bytes
+from actors.vlm.settings import Sampling
+from actors.vlm.shared_prefix import forget_positions
 from tests.actors.vlm.helpers import picture
 from tests.actors.vlm.real_configs import QWEN_TEXT_GENERATION
 
@@ -416,7 +417,7 @@ def text_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_of_text_alone_writes_too(text_model: Path) -> None:
-    from actors.generator import text_generator
+    from actors.vlm.generation import text_generator
     from actors.vlm.loading import load_vlm
 
     model, processor = load_vlm(str(text_model), dtype="float32")

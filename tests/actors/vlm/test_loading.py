@@ -21,12 +21,19 @@ from actors.errors import ModelError
 from actors.local_models import resolve
 from actors.prompt_preparer import PromptPreparer
 from actors.rubric_preparer import RubricPreparer
-from actors.vlm.encoding import load_processor, tokens_of_sizes
+from actors.vlm.chat import tokens_of_sizes
 from actors.vlm.families import FAMILIES
-from actors.vlm.loading import TextProcessor, check_placement, completed, load_vlm, model_facts, rater_name
+from actors.vlm.loading import (
+    TextProcessor,
+    check_placement,
+    completed,
+    load_processor,
+    load_vlm,
+    model_facts,
+    rater_name,
+)
 from actors.vlm.model_checks import check_vlm, head_counts, model_type
-from actors.vlm.rater_settings import RubricSettings
-from actors.vlm.settings import ContextSettings, ModelSettings
+from actors.vlm.settings import ContextSettings, ModelSettings, RubricSettings
 from tests.cases import check_cases
 
 

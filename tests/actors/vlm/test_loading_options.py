@@ -7,9 +7,8 @@ import pytest
 import transformers
 
 from actors.errors import ModelError
-from actors.vlm import fused, loading, segments
-from actors.vlm.encoding import load_processor
-from actors.vlm.loading import TextProcessor, load_vlm
+from actors.vlm import attention, fused, loading
+from actors.vlm.loading import TextProcessor, load_processor, load_vlm
 
 
 def test_a_model_is_placed_and_prepared_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +30,7 @@ def test_a_model_is_placed_and_prepared_as_asked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(loading, "has_cuda", lambda: True)
     monkeypatch.setattr(loading, "find_dtype", dtype_on)
     monkeypatch.setattr(fused, "fuse", prepared.append)
-    monkeypatch.setattr(segments, "use_for_pictures", prepared.append)
+    monkeypatch.setattr(attention, "use_for_pictures", prepared.append)
     options: dict[str, Any] = {"dtype": "float16", "offload": True}
     assert load_vlm("local:llama-tiny", **options)[0] == "in evaluation mode"
     load_vlm("local:llama-tiny", device_map="cpu", **options)

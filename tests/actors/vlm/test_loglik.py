@@ -11,13 +11,13 @@ import yaml
 
 from actors.loglik_rater import LoglikRater, LoglikSettings, condition_of
 from actors.prompt_preparer import PromptPreparer
-from actors.vlm import families, forward, loglik, memory, shared_prefix
+from actors.vlm import families, loglik, memory, shared_prefix
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.debiasing import DebiasSetting, Moments, check_settings, debias
-from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.loglik import CompletionScorer
-from actors.vlm.prefix import forget_positions
 from actors.vlm.settings import ContextSettings, ModelSettings
+from actors.vlm.shared_prefix import forget_positions
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, MODEL, picture, png
 
@@ -137,7 +137,7 @@ def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
     inputs = ChatEncoder(vlm[1]).encode(["x"], [])
     completions = [[100 + n, 200 + n % 5, 300 + n] for n in range(400)]
     scorer, sizes = scorer_of(vlm[0], is_packed=True), []
-    expected, once = scorer.score(inputs, completions), forward.hidden_states
+    expected, once = scorer.score(inputs, completions), shared_prefix.hidden_states
 
     def scarce(model: Any, family: Any, prefix: Any, rows: Any, **options: Any) -> Any:
         sizes.append(sum(len(row.tokens) for row in rows))
@@ -145,7 +145,7 @@ def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return once(model, family, prefix, rows, **options)
 
-    monkeypatch.setattr(forward, "hidden_states", scarce)
+    monkeypatch.setattr(shared_prefix, "hidden_states", scarce)
     scorer.budget = memory.pass_bytes(vlm[0].config.get_text_config(), 4) * 1100
     assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
     assert sizes[0] > 512
@@ -160,7 +160,7 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
     inputs = chat.encode(["x"], [])
     completions = [chat.continuation("", f" {label}") for label in LABELS]
     expected = scorer_of(vlm[0], is_packed=False).score(inputs, completions)
-    right = shared_prefix.log_likelihoods
+    right = shared_prefix.suffix_likelihoods
 
     def wrong(*arguments: Any, **options: Any) -> shared_prefix.SuffixLikelihoods:
         if isinstance(fault, Exception):
@@ -168,7 +168,7 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
         likelihoods = right(*arguments, **options)
         return likelihoods._replace(logprobs=[[value + fault for value in one] for one in likelihoods.logprobs])
 
-    monkeypatch.setattr(shared_prefix, "log_likelihoods", wrong)
+    monkeypatch.setattr(shared_prefix, "suffix_likelihoods", wrong)
     assert scorer.score(inputs, completions) == expected
     assert "engine cascade is not used" in caplog.text
     assert not scorer._is_packed

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from actors.local_models import tiny
-from actors.vlm.encoding import ChatEncoder, collate
+from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import TextGenerator
 from actors.vlm.loglik import CompletionScorer
-from actors.vlm.sampling import Sampling
+from actors.vlm.model_inputs import collate
+from actors.vlm.settings import Sampling
 from tests.actors.vlm.helpers import picture
 
 GREEDY = Sampling(temperature=0, max_tokens=6)
@@ -158,7 +159,7 @@ def test_likelihoods_of_labels_are_those_of_whole_passes(loaded: tuple[Any, Chat
 
 def test_indices_into_a_picture_are_not_those_of_a_batch(tmp_path: Path) -> None:
     """The reason why such prompts pass alone: concatenated, they all point into the first picture."""
-    from actors.vlm.encoding import load_processor
+    from actors.vlm.loading import load_processor
 
     write_molmo2(tmp_path)
     chat = ChatEncoder(load_processor(str(tmp_path)))

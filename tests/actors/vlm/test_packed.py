@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from actors.rubrics.prompts import Prompt
-from actors.vlm import attention, memory, packed, segments
-from actors.vlm.answers import AnswerCodes
+from actors.vlm import attention, memory, packed
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring_requests import AnswerCodes, Scores, ScoringRequest
 from actors.vlm.token_trees import TokenTree
 from tests.actors.vlm.helpers import DIGITS, LABELS, TOLERANCE, Load, distance, logprobs, picture, scores_of
 
@@ -170,10 +169,10 @@ def test_auto_falls_back_where_items_would_see_one_another(
 ) -> None:
     model, processor = load("qwen2.5-vl-tiny")
     monkeypatch.setattr("actors.vlm.engines._wants_packing", lambda _: True)
-    attend = segments.attend_segments
+    attend = attention.attend_segments
 
-    def mixed(*arguments: Any, queries: segments.Segments, keys: segments.Segments, **options: Any) -> Any:
-        whole, seen = segments.Segments((sum(queries.lengths),)), segments.Segments((sum(keys.lengths),))
+    def mixed(*arguments: Any, queries: attention.Segments, keys: attention.Segments, **options: Any) -> Any:
+        whole, seen = attention.Segments((sum(queries.lengths),)), attention.Segments((sum(keys.lengths),))
         return attend(*arguments, queries=whole, keys=seen, **options)
 
     monkeypatch.setattr(packed, "attend_segments", mixed)
@@ -205,10 +204,10 @@ def test_attention_in_pictures_and_their_windows(load: Load, name: str, monkeypa
 
     def watched(*arguments: Any, **options: Any) -> Any:
         calls.append(len(options["cu_seq_lens_q"]))
-        return segments.attend_in_pictures(*arguments, **options)
+        return attention.attend_in_pictures(*arguments, **options)
 
-    AttentionInterface.register(segments.VISION, watched)
-    monkeypatch.setattr(tower.config, "_attn_implementation", segments.VISION)
+    AttentionInterface.register(attention.SEGMENT_ATTENTION, watched)
+    monkeypatch.setattr(tower.config, "_attn_implementation", attention.SEGMENT_ATTENTION)
     together = seen()
     assert calls
     assert min(calls) > 2
@@ -222,15 +221,15 @@ def test_which_vision_towers_attend_within_segments(load: Load, monkeypatch: pyt
         weight = SimpleNamespace(device=torch.device(place), dtype=dtype)
         tower = SimpleNamespace(config=SimpleNamespace(_attn_implementation="sdpa"), parameters=lambda: iter([weight]))
         model = SimpleNamespace(config=load(name)[0].config, model=SimpleNamespace(visual=tower))
-        segments.use_for_pictures(model)
-        return tower.config._attn_implementation == segments.VISION
+        attention.use_for_pictures(model)
+        return tower.config._attn_implementation == attention.SEGMENT_ATTENTION
 
     assert chosen("qwen2.5-vl-tiny", "cuda", torch.bfloat16)
     assert chosen("qwen3-vl-tiny", "cuda", torch.float16)
     assert not chosen("qwen2.5-vl-tiny", "cuda", torch.float32)
     assert not chosen("qwen2.5-vl-tiny", "cpu", torch.bfloat16)
     assert not chosen("gemma3-tiny", "cuda", torch.bfloat16)
-    monkeypatch.setattr(segments, "_torch_has_kernel", lambda: False)
+    monkeypatch.setattr(attention, "_torch_has_kernel", lambda: False)
     assert not chosen("qwen2.5-vl-tiny", "cuda", torch.bfloat16)
 
 
@@ -277,8 +276,8 @@ def test_segments_without_queries_and_grouped_heads() -> None:
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(9, 4, 8, generator=draw)
     key, value = (torch.randn(12, 2, 8, generator=draw) for _ in range(2))
-    queries, keys = segments.Segments((4, 0, 5)), segments.Segments((3, 2, 7))
-    out, sums = segments.attend_segments(query, key, value, queries=queries, keys=keys, scale=0.3)
+    queries, keys = attention.Segments((4, 0, 5)), attention.Segments((3, 2, 7))
+    out, sums = attention.attend_segments(query, key, value, queries=queries, keys=keys, scale=0.3)
     for (first, end), (key_first, key_end) in (((0, 4), (0, 3)), ((4, 9), (5, 12))):
         one = query[first:end].transpose(0, 1)[None]
         seen = [part[key_first:key_end].transpose(0, 1)[None].repeat_interleave(2, 1) for part in (key, value)]

@@ -10,10 +10,11 @@ import torch
 from PIL import Image
 
 from actors.errors import ModelError
-from actors.vlm import encoding
-from actors.vlm.encoding import ChatEncoder, tokens_of_sizes
-from actors.vlm.families import FAMILIES, picture_tokens
+from actors.vlm import chat
+from actors.vlm.chat import ChatEncoder, tokens_of_sizes
+from actors.vlm.families import FAMILIES
 from actors.vlm.loading import completed
+from actors.vlm.model_inputs import picture_tokens
 from actors.vlm.picture_size import DEFAULT_MAX_PIXELS, NO_BOUNDS, PictureSizer, PixelBounds, _fit, _resized
 from tests.actors.vlm.helpers import picture
 
@@ -374,7 +375,7 @@ def test_a_processor_that_is_not_cached_is_not_asked_from_the_hub(monkeypatch: p
         asked.append(place)
         return True
 
-    monkeypatch.setattr(encoding, "load_processor", load)
+    monkeypatch.setattr(chat, "load_processor", load)
     monkeypatch.setattr("actors.hub.is_cached", is_cached)
     for absent[:] in ([OSError("not in the cache")], [ModelError("not in the cache")]):
         assert tokens_of_sizes("org/half-cached", [CAMERA], bounds=NO_BOUNDS, revision="r") is None

@@ -7,7 +7,7 @@ from actors.rubrics.rubric_questions import Answer, Question
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.ratings import answered, rating_key, rating_table, scored
-from actors.vlm.requests import Scores
+from actors.vlm.scoring_requests import Scores
 
 GRADES = Question("grade", "?", "", "ordinal", tuple(Answer(f"v{n}", f"l{n}", float(n)) for n in (1, 2, 4)))
 KINDS = Question("kind", "?", "", "nominal", (Answer("a", "A"), Answer("b", "B")))

@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from actors.generator import text_generator
 from actors.local_models import resolve, tiny
 from actors.rubrics.prompts import Prompt
-from actors.vlm.chat_format import ChatFormat
-from actors.vlm.encoding import ChatEncoder, load_processor
+from actors.vlm.chat import ChatEncoder, ChatFormat
 from actors.vlm.families import family_of
-from actors.vlm.generation import Generated
-from actors.vlm.loading import load_vlm
+from actors.vlm.generation import Generated, text_generator
+from actors.vlm.loading import load_processor, load_vlm
 from actors.vlm.model_checks import check_vlm
-from actors.vlm.requests import Scores, ScoringRequest
-from actors.vlm.sampling import Sampling
 from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring_requests import Scores, ScoringRequest
+from actors.vlm.settings import Sampling
 from tests.actors.vlm import real_configs
 from tests.actors.vlm.helpers import picture
 

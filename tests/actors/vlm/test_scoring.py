@@ -8,13 +8,12 @@ import pytest
 
 from actors.rubrics.prompts import Prompt
 from actors.vlm import memory
-from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import MIN_BUDGET, TextGenerator
 from actors.vlm.loglik import CompletionScorer
-from actors.vlm.requests import Scores, ScoringRequest, group_by_prefix
 from actors.vlm.scoring import ClosedSetScorer, _scores
+from actors.vlm.scoring_requests import AnswerCodes, Scores, ScoringRequest, group_by_prefix
 from tests.actors.vlm.helpers import DIGITS, picture, scores_of
 
 QUESTIONS = ("Is it sensitive?", "Is it an event?\n\nA = yes\nB = no")

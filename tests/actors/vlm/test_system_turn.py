@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from actors.rubrics.prompts import Prompt
-from actors.vlm.chat import Chat
-from actors.vlm.encoding import ChatEncoder
-from actors.vlm.families import extended
-from actors.vlm.prefix import forget_positions
-from actors.vlm.requests import ScoringRequest
+from actors.vlm.chat import Chat, ChatEncoder
+from actors.vlm.model_inputs import extended
 from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring_requests import ScoringRequest
+from actors.vlm.shared_prefix import forget_positions
 from tests.actors.vlm.helpers import DIGITS, MODELS, TOLERANCE, Load, distance, logprobs, picture
 
 SYSTEM = "You compare pictures.\nBe brief, say \"one\" or 'two'."

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.vlm import vllm_model
-from actors.vlm.answers import AnswerCodes
+from actors.vlm import vllm_engine
 from actors.vlm.errors import EngineError
-from actors.vlm.vllm_scoring import following
+from actors.vlm.scoring_requests import AnswerCodes
+from actors.vlm.vllm_engine import following
 from tests.actors.vlm import engine_rows, fake_vllm
 from tests.actors.vlm.helpers import MODEL
 
@@ -64,7 +64,7 @@ def test_a_call_shows_as_many_pictures_as_fit_into_memory(
     rubrics = [(engine_rows.relevance(), 1)]
     expected = engine_rows.ratings(MODEL, "vllm", rubrics, count=3)
     vllm.calls.clear()
-    monkeypatch.setattr(vllm_model, "PIXELS_AT_ONCE", 400 * 300 + 28 * 28)
+    monkeypatch.setattr(vllm_engine, "PIXELS_AT_ONCE", 400 * 300 + 28 * 28)
     rows = engine_rows.ratings(MODEL, "vllm", rubrics, count=3)
     assert engine_rows.differences(expected, rows, tolerance=0) == []
     assert vllm.calls == [3, 6]  # pictures of 120 x 90, 400 x 300 and 28 x 28 pixels
@@ -82,14 +82,14 @@ def test_a_model_is_split_over_the_gpus_of_the_actor(
 ) -> None:
     import torch
 
-    monkeypatch.setattr(vllm_model, "has_cuda", lambda: True)
+    monkeypatch.setattr(vllm_engine, "has_cuda", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    model = vllm_model.VllmModel(engine_rows.model_settings(TEXT_MODEL))
+    model = vllm_engine.VllmModel(engine_rows.model_settings(TEXT_MODEL))
     (options,) = vllm.made
     assert (options["tensor_parallel_size"], options["distributed_executor_backend"]) == (2, "mp")
     assert (options["enforce_eager"], options["kv_cache_memory_bytes"]) == (False, None)
     assert model.facts.engine.endswith(", 2 x cuda")
-    model = vllm_model.VllmModel(replace(engine_rows.model_settings(TEXT_MODEL), device_map="cpu"))
+    model = vllm_engine.VllmModel(replace(engine_rows.model_settings(TEXT_MODEL), device_map="cpu"))
     assert (vllm.made[1]["tensor_parallel_size"], vllm.made[1]["enforce_eager"]) == (1, True)
     assert model.facts.engine.endswith(", cpu")
 

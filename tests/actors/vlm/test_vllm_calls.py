@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from actors.vlm import vllm_model
+from actors.vlm import vllm_engine
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated
-from actors.vlm.sampling import Sampling
-from actors.vlm.vllm_generation import VllmTextGenerator
-from actors.vlm.vllm_model import DRAWS_KEY, VllmModel
-from actors.vlm.vllm_prompts import EnginePrompt
+from actors.vlm.model_inputs import VllmPrompt
+from actors.vlm.settings import Sampling
+from actors.vlm.vllm_engine import DRAWS_KEY, VllmModel, VllmTextGenerator
 
 
 def picture(pixels: int) -> Any:
@@ -24,7 +23,7 @@ def prompt(number: int, *pictures: Any) -> Any:
 
 
 def test_pictures_that_prompts_share_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_model, "PIXELS_AT_ONCE", 100)
+    monkeypatch.setattr(vllm_engine, "PIXELS_AT_ONCE", 100)
     one, other, large = picture(60), picture(40), picture(150)
     cases: list[tuple[list[tuple[Any, ...]], list[tuple[int, int]]]] = [
         ([], []),
@@ -39,12 +38,12 @@ def test_pictures_that_prompts_share_count_once(monkeypatch: pytest.MonkeyPatch)
     ]
     for pictures, calls in cases:
         prompts = [prompt(number, *shown) for number, shown in enumerate(pictures)]
-        assert list(vllm_model._calls(prompts)) == calls
+        assert list(vllm_engine._calls(prompts)) == calls
 
 
 def test_each_prompt_has_its_own_parameters_in_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prompt that vLLM refuses fails alone; the others of its call are asked again."""
-    monkeypatch.setattr(vllm_model, "PIXELS_AT_ONCE", 100)
+    monkeypatch.setattr(vllm_engine, "PIXELS_AT_ONCE", 100)
     asked: list[list[tuple[int, str]]] = []
 
     def generate(requests: list[Any], params: list[str], *, use_tqdm: bool) -> list[Any]:
@@ -64,7 +63,7 @@ def test_each_prompt_has_its_own_parameters_in_every_call(monkeypatch: pytest.Mo
     message = "vLLM makes 1 tokens of this prompt, the processor 2"
     assert texts == ["p0", ("other_prompt", message), "p2", "p3", ("ValueError", "too many pictures")]
     asked.clear()
-    monkeypatch.setattr(vllm_model, "PIXELS_AT_ONCE", 1000)
+    monkeypatch.setattr(vllm_engine, "PIXELS_AT_ONCE", 1000)
     assert [getattr(output, "text", None) for output in model.run(prompts[2:], ["a", "b", "c"])] == ["a", "b", None]
     assert asked == [[(2, "a"), (3, "b"), (4, "c")], [(2, "a")], [(3, "b"), (4, "c")], [(3, "b")], [(4, "c")]]
 
@@ -106,7 +105,7 @@ def test_texts_have_seeds_of_their_own_and_room_for_what_follows(temperature: fl
     outputs = [completion([1, 9], -1.0, "stop") for _ in range(4)]
     generator = generator_with([*outputs, ScoringError("other_prompt", "no")], asked, lengths)
     generator.reserve(5)
-    prompts = [EnginePrompt({}, [0] * size) for size in (40, 99, 78, 5)]
+    prompts = [VllmPrompt({}, [0] * size) for size in (40, 99, 78, 5)]
     sampling = Sampling(temperature=temperature, top_p=0.9, max_tokens=50)
     results = generator.generate(prompts, seeds=[[1, 2, 3], [4], [5], [6]], sampling=sampling)
     text = Generated([1], "stop")
@@ -127,7 +126,7 @@ def test_a_text_ends_as_vllm_says() -> None:
     def generated(*output: Any) -> Any:
         generator = generator_with([completion(*output)], [], [])
         generator.on_tokens = drawn.append
-        (result,) = generator.generate([EnginePrompt({}, [0])], seeds=[[1]], sampling=Sampling())
+        (result,) = generator.generate([VllmPrompt({}, [0])], seeds=[[1]], sampling=Sampling())
         return result.kind if isinstance(result, ScoringError) else result
 
     assert generated([1, 2, 9], -1.0, "stop") == [Generated([1, 2], "stop")]

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from actors.vlm.sampling import Sampling, choose
+from actors.vlm.decoding import choose
+from actors.vlm.settings import Sampling
 from tests.actors.vlm import fake_vllm
 
 SEED, STEPS = 5, 3
@@ -15,7 +16,7 @@ SEED, STEPS = 5, 3
 def test_each_token_is_that_of_the_next_number() -> None:
     with fake_vllm.installed():
         from actors.vlm.vllm_draws import SeededDraws
-        from actors.vlm.vllm_model import DRAWS_KEY
+        from actors.vlm.vllm_engine import DRAWS_KEY
 
         unused: Any = None
         draws = SeededDraws(unused, unused, False)

@@ -1,7 +1,7 @@
 """Encoded pictures to vectors by SigLIP's image tower of base size (random weights): decode, resize, encode, normalise.
 
 `forward` is the model alone on tensors that are ready: what is above it is what the way there costs, and 1 - forward /
-remine is the share of the time in which the model is idle. It multiplies as remine does (`actors/onednn.py`);
+remine is the share of the time in which the model is idle. It multiplies as remine does (`actors/devices.py`);
 `forward-torch` as torch does by default. No figure includes loading the model.
 """
 
@@ -132,7 +132,7 @@ def _remine(workdir: Path, *, dtype: str) -> Result:
     from concurrent.futures import ThreadPoolExecutor
 
     from actors.embedder import Embedder, PictureDecoder
-    from actors.encoders.settings import EncoderSettings
+    from actors.encoders.encoder_sources import EncoderSettings
 
     model = _model(workdir)
     settings = EncoderSettings(model, device="cpu", dtype=dtype)
@@ -214,7 +214,7 @@ def clip_retrieval(workdir: Path, size: Size) -> Result:
 def _same(vectors: np.ndarray, workdir: Path, data: list[bytes]) -> None:
     """Refuse vectors [n, dim] that are not ours of the same pictures."""
     from actors.embedder import Embedder, PictureDecoder
-    from actors.encoders.settings import EncoderSettings
+    from actors.encoders.encoder_sources import EncoderSettings
 
     model = _model(workdir)
     settings = EncoderSettings(model, device="cpu", dtype="float32")
@@ -247,13 +247,13 @@ def _forward(workdir: Path, size: Size, dtype: str, *, sped_up: bool = True) -> 
     import open_clip
     import torch
 
-    from actors import onednn
+    from actors import devices
 
     torch.set_num_threads(THREADS)
     model, *_ = open_clip.create_model_and_transforms(_model(workdir))
     model = model.eval().to(getattr(torch, dtype))
     if sped_up:
-        onednn.enable()
+        devices.enable_onednn()
     batch = torch.zeros(BATCH, 3, 256, 256, dtype=getattr(torch, dtype))
     clock = Clock()
     with torch.inference_mode():

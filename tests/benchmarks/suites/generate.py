@@ -55,7 +55,7 @@ def _write_model(folder: Path) -> None:
 def remine(workdir: Path, size: Size) -> Result:
     """The project's generator: a prompt is encoded once for its samples."""
     from actors.vlm.generation import TextGenerator
-    from actors.vlm.sampling import Sampling
+    from actors.vlm.settings import Sampling
 
     model, chat, prompts = _loaded(workdir)
     engine = TextGenerator(model, pad_id=chat.tokenizer.pad_token_id, ends=[])
@@ -98,7 +98,7 @@ def _loaded(workdir: Path) -> tuple[Any, Any, list[dict[str, Any]]]:
     import torch
     from PIL import Image
 
-    from actors.vlm.encoding import ChatEncoder
+    from actors.vlm.chat import ChatEncoder
     from actors.vlm.loading import load_vlm
 
     torch.set_num_threads(1)

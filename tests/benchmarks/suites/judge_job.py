@@ -92,7 +92,7 @@ def _requests(workdir: Path) -> list[list[Any]]:
     from actors.pictures import decode_rgb
     from actors.rubrics.prompts import PromptBuilder
     from actors.rubrics.rubric import Rubric
-    from actors.vlm.requests import ScoringRequest
+    from actors.vlm.scoring_requests import ScoringRequest
     from jobs.judge import JudgeConfig
     from jobs.runtime.configuration import config
     from jobs.store.reading import open_table

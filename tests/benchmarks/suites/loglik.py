@@ -27,7 +27,7 @@ class Work(NamedTuple):
 
 def load(labels: int, *, is_packed: bool) -> Work:
     """Return a scorer that takes one of its two ways, warm."""
-    from actors.vlm.encoding import ChatEncoder
+    from actors.vlm.chat import ChatEncoder
     from actors.vlm.loglik import CompletionScorer
 
     loaded = judging.load(judging.Shape(2, 20))
@@ -61,8 +61,8 @@ def naive(workdir: Path, size: Size) -> Result:
     """
     import torch
 
-    from actors.vlm.families import extended
-    from actors.vlm.prefix import forget_positions
+    from actors.vlm.model_inputs import extended
+    from actors.vlm.shared_prefix import forget_positions
 
     work = load(LABELS[size], is_packed=True)
     few, model = work.completions[: WHOLE[size]], work.scorer.model

@@ -55,8 +55,7 @@ def _remine(workdir: Path, size: Size, *, coarse: bool | None) -> Result:
 
 def scanned(workdir: Path, *, coarse: bool | None = None) -> tuple[list[list[int]], Clock]:
     """Search the file once with the project's reader and search; the rows found by query, and what that took."""
-    from actors.search.queries import Queries
-    from actors.search.settings import SearchSettings
+    from actors.search_queries import Queries, SearchSettings
     from actors.searcher import Search
     from jobs.corpora.embeddings import VectorsConfig, find_corpus
     from jobs.corpora.vectors import UnitVectors, VectorLayout

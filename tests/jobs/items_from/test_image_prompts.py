@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.diffusion.settings import DrawingSettings
-from actors.generator import sample_seed
+from actors.diffusion_models import DrawingSettings
 from actors.ids import content_id
+from actors.vlm.generation import sample_seed
 from jobs.errors import InputError
 from jobs.items_from.image_prompts import (
     DrawnPictures,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.greedy_texts import GreedyTexts, greedy_texts
+from actors.generator import GreedyTexts, greedy_texts
 from jobs.judging import engine_choice, vllm_engine
 from jobs.judging.engine_choice import difference
 from jobs.runtime.command_line import cli

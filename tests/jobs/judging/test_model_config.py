@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.conditions import check_condition
+from actors.settings import check_condition
 from jobs.errors import InputError, RunError
 from jobs.judge import JudgeConfig
 from jobs.judging.model_config import ModelsConfig, check_model, run_each, with_condition

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.vlm import encoding
+from actors.vlm import chat
 from jobs.judging import model_run
 from jobs.judging.model_run import (
     OBJECTS_READ,
@@ -91,7 +91,7 @@ def test_first_and_last_objects_are_read_and_some_between(tmp_path: Path) -> Non
 def test_the_phrase_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = ModelConfig(checkpoint="c", max_pixels=1_000_000)
     table, answers = images(tmp_path / "a", [(56, 28), (280, 280)]), [[1000, 2501], [], None]
-    monkeypatch.setattr(encoding, "tokens_of_sizes", lambda *_, **__: answers.pop(0))
+    monkeypatch.setattr(chat, "tokens_of_sizes", lambda *_, **__: answers.pop(0))
     assert expected_tokens(model, None) == ""
     nothing = images(tmp_path / "b", [])
     assert expected_tokens(model, nothing) == "; pictures with max_pixels=1,000,000"
@@ -104,7 +104,7 @@ def test_the_phrase_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_picture_has_at_least_one_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "tokens_of_sizes", lambda *_, **__: None)
+    monkeypatch.setattr(chat, "tokens_of_sizes", lambda *_, **__: None)
     model = ModelConfig(checkpoint="c", max_pixels=None)
     assert "about 1 tokens each, up to 1," in expected_tokens(model, images(tmp_path / "a", [(1, 1)]))
     assert "about 2 tokens each, up to 2," in expected_tokens(model, images(tmp_path / "b", [(29, 28)]))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from actors.local_models import resolve
-from actors.vlm.chat import Chat
-from actors.vlm.encoding import ChatEncoder, load_processor
+from actors.vlm.chat import Chat, ChatEncoder
+from actors.vlm.loading import load_processor
 from actors.vlm.model_checks import opened_thought
 from jobs.runtime.command_line import cli
 from tests.factories import rows_of, write_table

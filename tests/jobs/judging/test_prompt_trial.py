@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from actors.marking.model import Kind, Marks
+from actors.marking.span_prompts import Kind, Marks
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.settings import ModelSettings
@@ -137,7 +137,7 @@ def test_answers_are_shown_up_to_a_number(actor: Any, monkeypatch: pytest.Monkey
 def test_the_tiny_model_renders_the_prompts_of_one_that_is_not_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from actors.vlm import encoding
+    from actors.vlm import loading
 
     looked_up: list[tuple[str, dict[str, Any]]] = []
 
@@ -147,7 +147,7 @@ def test_the_tiny_model_renders_the_prompts_of_one_that_is_not_here(
             raise ValueError("not here")
         return object()
 
-    monkeypatch.setattr(encoding, "load_processor", load_processor)
+    monkeypatch.setattr(loading, "load_processor", load_processor)
     here, absent = ModelSettings(checkpoint="me/seven", revision="r"), ModelSettings(checkpoint="me/absent")
     assert [prompt_trial.model_to_show(model) for model in (here, OTHER)] == [here, OTHER]
     assert (looked_up, capsys.readouterr().out) == ([("me/seven", {"revision": "r", "local_only": True})], "")
@@ -181,7 +181,7 @@ def test_lines_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens are printed as numbers; more ends than are shown are counted."""
     import torch
 
-    from actors.vlm import encoding, shown_prompts
+    from actors.vlm import chat, loading, model_inputs
 
     class Text:
         def __init__(self, processor: object, sizes: list[tuple[int, int]]) -> None:
@@ -190,9 +190,9 @@ def test_lines_of_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
         def __call__(self, ids: list[int]) -> str:
             return " ".join(map(str, ids)) + "\n."
 
-    monkeypatch.setattr(encoding, "load_processor", lambda *_, **__: "processor")
-    monkeypatch.setattr(encoding, "from_bytes", lambda data: {"input_ids": torch.tensor([list(data)])})
-    monkeypatch.setattr(shown_prompts, "PromptText", Text)
+    monkeypatch.setattr(loading, "load_processor", lambda *_, **__: "processor")
+    monkeypatch.setattr(model_inputs, "from_bytes", lambda data: {"input_ids": torch.tensor([list(data)])})
+    monkeypatch.setattr(chat, "PromptText", Text)
     items: list[dict[str, Any]] = [
         {"item_id": name, "pictures": [], "title": None, "targets": ["x"]} for name in "abcd"
     ]
@@ -225,7 +225,7 @@ KINDS = (
 
 
 class Step:
-    """A step of `actors.marking.prompts`: its name, and its pieces."""
+    """A step of `actors.marking.span_prompts`: its name, and its pieces."""
 
     def __init__(self, name: str, shared: tuple[object, ...] = (), suffix: str = "") -> None:
         self.name, self._shared, self._suffix = name, shared, suffix
@@ -294,8 +294,8 @@ def test_steps_that_show_no_picture_are_printed_without(monkeypatch: pytest.Monk
         def __call__(self, ids: list[int]) -> str:
             return f"{self._sizes} {ids[:2]} {''.join(map(chr, ids[2:]))}"
 
-    monkeypatch.setattr("actors.vlm.encoding.ChatEncoder", Chat)
-    monkeypatch.setattr("actors.vlm.shown_prompts.PromptText", Text)
+    monkeypatch.setattr("actors.vlm.chat.ChatEncoder", Chat)
+    monkeypatch.setattr("actors.vlm.chat.PromptText", Text)
     asked: list[tuple[Any, str]] = []
     for name, shows in (("mistakes", True), ("cut", False)):
         step = Step(name)
@@ -328,7 +328,7 @@ def test_items_without_a_prompt_are_printed_with_their_reason(
     monkeypatch.setattr(prompt_trial, "model_to_show", lambda model: model)
     monkeypatch.setattr(prompt_trial, "describe", lambda item, *_, **__: described[item["item_id"]])
     monkeypatch.setattr(prompt_trial, "_lines", lambda asked, *_: [f"{len(asked)} lines"])
-    monkeypatch.setattr("actors.vlm.encoding.load_processor", lambda name, revision: loaded.append((name, revision)))
+    monkeypatch.setattr("actors.vlm.loading.load_processor", lambda name, revision: loaded.append((name, revision)))
     settings: Any = SimpleNamespace(kinds=KINDS, shows_picture=True, marking=SimpleNamespace(mark=mark))
     model: Any = SimpleNamespace(checkpoint="me/seven", revision="abc")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from actors.embedder import BATCHES_PER_CALL, PictureDecoder
-from actors.encoders import calibration, facts
+from actors.encoders import calibration, encoder_sources
 from actors.encoders.calibration import LogitScalars
 from jobs.errors import InputError
 from jobs.models.encoder import (
@@ -47,8 +47,8 @@ def test_an_error_names_the_key_of_the_encoder(monkeypatch: pytest.MonkeyPatch) 
     wrong = []
     for text, message in expected.items():
         for error in (ValueError(text), OSError(text)):
-            monkeypatch.setattr(facts, "encoder_facts", raises(error))
-            monkeypatch.setattr(facts, "check_weights", raises(error))
+            monkeypatch.setattr(encoder_sources, "encoder_facts", raises(error))
+            monkeypatch.setattr(encoder_sources, "check_weights", raises(error))
             for check in (encoder_facts, check_available):
                 with pytest.raises(InputError) as raised:
                     check(EMBEDDER)

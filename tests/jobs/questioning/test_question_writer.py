@@ -10,11 +10,10 @@ import pytest
 import torch
 import yaml
 
-from actors.generator import sample_seed
 from actors.rubrics.scene_graphs import STEPS, SceneGraphInstructions
 from actors.rubrics.thoughts import Written
 from actors.vlm.errors import ScoringError
-from actors.vlm.generation import Generated
+from actors.vlm.generation import Generated, sample_seed
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs.errors import InputError
 from jobs.judging.own_questions import set_id_of

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.search.top_k import Hits
+from actors.search_queries import Hits
 from jobs.corpora.embeddings import VectorsConfig
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.search.settings import SearchSettings
+from actors.search_queries import SearchSettings
 from jobs.corpora.vectors import VectorLayout
 from jobs.errors import InputError, RunError
 from jobs.retrieval import search_workers

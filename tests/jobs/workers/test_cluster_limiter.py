@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import ray
 
-from actors.fetching.rate_limits import LEASE_S, LeaseTable, Limit
+from actors.fetching.politeness import LEASE_S, LeaseTable, Limit
 from jobs.workers import cluster_limiter
 from jobs.workers.cluster_limiter import ATTEMPTS, IDLE_S, ClusterLimiter, SharedLeaseTable
 

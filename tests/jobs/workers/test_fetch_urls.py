@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from actors.ids import content_id
@@ -18,7 +19,8 @@ from jobs.store.counts import Counts
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan, limited
 from jobs.store.writer import UnitWriter
-from jobs.workers.fetch_urls import FetchUnit, RowSpool, RunFiles
+from jobs.workers import fetch_urls
+from jobs.workers.fetch_urls import FetchUnit, ImageWriter, RowSpool, RunFiles
 from tests.factories import image_row, record, rows_of, write_records
 
 REQUESTS = [SimpleNamespace(image_id=str(number)) for number in range(3)]
@@ -117,3 +119,43 @@ def test_a_retry_asks_for_the_pictures_of_its_statuses_alone(fetches: Fetches) -
     assert [row["status"] for row in again] == ["ok"] * 3
     assert again[1] == first[1]
     assert (fetches.counts.rows_in, fetches.counts.filtered) == (4, {"same_picture": 1})
+
+
+class Written:
+    """Stands for a unit's writer; keeps the tables."""
+
+    def __init__(self) -> None:
+        self.tables: list[pa.Table] = []
+
+    def write(self, rows: pa.Table) -> None:
+        self.tables.append(rows)
+
+
+def row(name: str, size: int) -> Any:
+    return {"image_id": name, "rendition": "original", "status": "ok", "bytes": b"x" * size}
+
+
+@pytest.mark.parametrize(("rows", "size", "parts"), [(2, 100, ["ab", "cd", "e"]), (9, 3, ["abc", "de"])])
+def test_rows_are_written_at_their_limits_in_order(
+    monkeypatch: pytest.MonkeyPatch, rows: int, size: int, parts: list[str]
+) -> None:
+    monkeypatch.setattr(fetch_urls, "MAX_ROWS", rows)
+    monkeypatch.setattr(fetch_urls, "MAX_BYTES", size)
+    written: Any = Written()
+    with ImageWriter(written) as writer:
+        for name in "abcde":
+            writer.add(row(name, 1))
+    assert ["".join(table["image_id"].to_pylist()) for table in written.tables] == parts
+
+
+def test_nothing_is_written_of_what_an_error_ended() -> None:
+    written: Any = Written()
+
+    def fail() -> None:
+        with ImageWriter(written) as writer:
+            writer.add(row("a", 1))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert written.tables == []

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.fetching import wikimedia
-from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
+from actors.stored_pictures import FolderFetcher
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection import exclusions, picture_urls

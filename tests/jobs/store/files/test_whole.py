@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from actors import full_reads
-from actors.folder_fetcher import _read
 from actors.full_reads import ATTEMPTS, ShortReadError, read_full
+from actors.stored_pictures import _read
 from jobs import copy
 from jobs.corpora.delimited import read_dialect, refuse, rows, text_batches
 from jobs.runtime.command_line import cli
