@@ -25,7 +25,7 @@ from jobs.analysis.from_file.columns import find_columns
 from jobs.analysis.from_file.config import TASKS, AnalyzeConfig, check_settings
 from jobs.analysis.from_file.crowdtruth import crowdtruth
 from jobs.analysis.from_file.scene_graphs import scene_graphs
-from jobs.analysis.output import refuse_foreign, write_metrics
+from jobs.analysis.metric_tables import refuse_foreign, write_metrics
 from jobs.corpora import cell_texts
 from jobs.corpora.ratings_file import find_file
 from jobs.errors import InputError

@@ -16,10 +16,9 @@ from omegaconf import MISSING
 
 from actors.quantities import quantity
 from jobs.analysis.conditions import CONDITION
-from jobs.analysis.output import refuse_foreign, write_metrics
+from jobs.analysis.metric_tables import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.report_inputs import ReportInputs, open_inputs
-from jobs.analysis.report_tables import rows_of_items, summarize_ratings
+from jobs.analysis.report_tables import ReportInputs, open_inputs, rows_of_items, summarize_ratings
 from jobs.analysis.standings import standings
 from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import read_rubrics

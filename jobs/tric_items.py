@@ -18,7 +18,7 @@ from omegaconf import MISSING
 from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
-from jobs.analysis.tric_reranking import best_captions, without_excluded
+from jobs.analysis.tric_metrics import best_captions, without_excluded
 from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli

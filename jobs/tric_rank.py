@@ -23,8 +23,15 @@ from actors import schemas
 from actors.ids import content_id
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
-from jobs.analysis.tric_ranking import Ranking, WordedCaptions, rank_all, ranking_metrics, read_captions, read_vectors
-from jobs.analysis.tric_statistics import columns
+from jobs.analysis.tric_metrics import (
+    Ranking,
+    WordedCaptions,
+    columns,
+    rank_all,
+    ranking_metrics,
+    read_captions,
+    read_vectors,
+)
 from jobs.corpora.embeddings import check_same_space, space_of
 from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, read_split
 from jobs.errors import InputError

@@ -19,7 +19,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs.analysis.tric_reranking import (
+from jobs.analysis.tric_metrics import (
     Ranked,
     RaterCondition,
     Reranking,

@@ -17,7 +17,7 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.quantities import quantity
-from jobs.analysis.tric_statistics import statistics
+from jobs.analysis.tric_metrics import statistics
 from jobs.corpora.tric import SPLITS, Split, read_split
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table

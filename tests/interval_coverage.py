@@ -14,16 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics import (
-    agreement,
-    correlation,
-    gold,
-    length_bias,
-    majority,
-    model_scores,
-    reliability,
-    subgroup_answers,
-)
+from jobs.metrics import agreement, correlation, gold, majority, model_scores, reliability
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Units
 from jobs.metrics.metric import Metric
@@ -93,7 +84,7 @@ def metrics(world: World) -> dict[str, Metric]:
     computed = {
         **{f"share of {share:g}": model_scores.share_at_least(judge, group, threshold)
            for share, threshold in ((0.05, 5), (0.4, 4), (1.0, 1))},
-        "share of an answer": first_of(subgroup_answers.answer_shares(
+        "share of an answer": first_of(majority.answer_shares(
             judge, (JUDGE,), {"all": np.ones(judge.items, bool)}, group=JUDGE, attribute="a"), answer="4"),
         "share of majorities": first_of(majority.majority_shares(answers, group="all"), answer="3"),
         "mean": model_scores.mean_score(judge, group),
@@ -108,12 +99,12 @@ def metrics(world: World) -> dict[str, Metric]:
         "ICC(2,k)": first_of(reliability.icc(answers), name="icc2k"),
         **{f"{kind.capitalize()} with people": first_of(
             correlation.correlations(x, y, units=units), name=f"{kind}_with_people") for kind in correlation.KINDS},
-        "Pearson within targets": correlation.within(x, y, world.sample, group_name="target", source="", units=units),
+        "Pearson within targets": correlation.within(x, y, world.sample, group_name="target", units=units),
         "F1, micro": f1(world, x, "micro"),
         "F1, macro": f1(world, x, "macro"),
         "accuracy": gold.accuracy((x >= 4) == world.right, units=units),
-        "Pearson with length": first_of(length_bias.length_bias(judge, group, world.lengths), name="length_bias"),
-        "slope on length": first_of(length_bias.length_bias(judge, group, world.lengths), name="length_slope"),
+        "Pearson with length": first_of(model_scores.length_bias(judge, group, world.lengths), name="length_bias"),
+        "slope on length": first_of(model_scores.length_bias(judge, group, world.lengths), name="length_slope"),
     }  # fmt: skip
     return computed
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from actors.items import FIRST, PAIR, PAIR_SET, SECOND
 from actors.status import Status
+from jobs.analysis.attributes import Raters
 from jobs.analysis.conditions import CONDITION
-from jobs.analysis.rater_attributes import Raters
-from jobs.metrics import pairs
+from jobs.metrics import pairs, participation
 from jobs.metrics.metric import Metric
 from jobs.metrics.pairs import Comparisons, PairTable
 from jobs.metrics.question import MAX_LINES, PEOPLE
@@ -161,7 +161,7 @@ def _question_metrics(answers: Mapping[str, _Answers], compared: ComparedPairs, 
     if not people.asked:
         return
     asked = np.concatenate([np.array(answers[rater].asked, np.int64) for rater in of_people])
-    yield pairs.rated_more_than_once(asked, answered=people.n).at(group=PEOPLE)
+    yield participation.rated_more_than_once(asked, answered=people.n).at(group=PEOPLE)
     for rater in models:
         preference, prompt = by_answer[rater].preference(compared.count), compared.table.group
         yield pairs.pair_agreement(preference, people, by=pairs.ANSWERS, group=prompt).at(rater=rater)

@@ -1,30 +1,23 @@
-"""Metrics computed from ratings, one question at a time, and from scene graphs."""
+"""Metrics computed from ratings, one question at a time."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from actors.status import Status
 from jobs.analysis import metric_settings
+from jobs.analysis.attributes import Items, Raters, family_of
 from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, condition_groups, reference_for
-from jobs.analysis.item_attributes import Items
-from jobs.analysis.question_scores import read_sets
-from jobs.analysis.rater_attributes import Raters, family_of
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.reduced_question import Key, Reduced
-from jobs.analysis.versions_of_models import versions_of_models
 from jobs.errors import InputError
-from jobs.metrics import condition_changes, dsg, f1_changes, suite
-from jobs.metrics.condition_pairs import ConditionRatings
+from jobs.metrics import condition_changes, suite
+from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion, of_rubric
-from jobs.runtime.selection.exclusions import ExclusionFilter
-from jobs.store.reading import TableSource
+from jobs.metrics.suite import version_metrics
 
 MOST_TARGETS = 12  # up to this number, targets are subgroups by default
 
@@ -124,12 +117,12 @@ def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> 
     for first, second in compared:
         yield from condition_changes.condition_changes(by_name[first], by_name[second])
         if settings.baseline_condition is not None:
-            yield from f1_changes.f1_over_best(by_name[first], by_name[second])
+            yield from condition_changes.f1_over_best(by_name[first], by_name[second])
     if settings.reference_condition in by_name:
         for name, ratings in by_name.items():
             reference = reference_for(name, settings.reference_condition, by_name)
             if name != reference:
-                yield from f1_changes.f1_ratios(by_name[reference], ratings)
+                yield from condition_changes.f1_ratios(by_name[reference], ratings)
 
 
 def _context(
@@ -237,55 +230,15 @@ def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) 
     return scale is None or scale[1] <= 1 or bool((levels < scale[0]).any())
 
 
-def dsg_metrics(
-    ratings: Sequence[TableSource],
-    questions: TableSource,
-    *,
-    rubric: str,
-    likert: str | None,
-    kinds: Mapping[str, str],
-    exclusion_filter: ExclusionFilter,
-) -> Iterator[Metric]:
-    """Yield scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
+def versions_of_models(reduction: Reduction, group: ConditionGroup, rated: RatedQuestion) -> Iterator[Metric]:
+    """Yield the comparison of the versions in which each model answered, for models with several.
 
-    The target of a rating is the set_id of the picture's questions; if it is empty, the picture's id is the set_id. If
-    the answers have several conditions, each has separate metrics, and people's ratings without a condition count under
-    all of them.
-
-    Args:
-        likert: `rubric/question` of the people's ratings to correlate the scores with; those of models do not count.
-        kinds: rater -> human, model, encoder or gold.
-        exclusion_filter: the exclusions.
+    Likelihoods, which are not on the scale, are left out.
     """
-    sets = read_sets(questions)
-    answers: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
-    people: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    columns = ["item_id", "target", "rubric", "question", "rater", CONDITION, "value", "score", "status"]
-    of_people = tuple((likert or "/").split("/", 1))
-    for source in ratings:
-        for batch in source.batches(columns):
-            chosen = batch.filter(pc.is_in(batch["rubric"], pa.array([rubric, of_people[0]], batch["rubric"].type)))
-            for row in chosen.to_pylist():
-                if exclusion_filter.hit(row["item_id"]):
-                    continue
-                if row["rubric"] == rubric:
-                    asked = answers[row["rater"], row[CONDITION]][row["item_id"], row["target"] or row["item_id"]]
-                    if row["status"] == Status.OK:
-                        asked[row["question"]] = row["value"]
-                elif (
-                    kinds.get(row["rater"]) == "human"
-                    and row["question"] == of_people[1]
-                    and row["status"] == Status.OK
-                    and row["score"] is not None
-                ):
-                    people[row[CONDITION]][row["item_id"]].append(row["score"])
-    several = len({condition for _, condition in answers}) > 1
-    for (rater, condition), by_picture in sorted(answers.items()):
-        scores_of = people[""] | people[condition]
-        means = {item: float(np.mean(scores)) for item, scores in scores_of.items()}
-        pictures = {
-            item: [replace(q, answer=answer_to.get(q.question)) for q in sets.get(set_id, ())]
-            for (item, set_id), answer_to in by_picture.items()
-        }
-        for metric in dsg.dsg_metrics(pictures, means):
-            yield metric.at(rater=rater, rubric=rubric, **({CONDITION: condition} if several else {}))
+    for rater, versions in sorted(reduction.versions_of(group.key).items()):
+        if len(versions) < 2 or rated.kind(rater) != "model" or rater in rated.unscaled:
+            continue
+        answers = reduction.question(group.key, order=rated.answers.values, versions_of=rater).answers
+        thresholds = rated.thresholds if rated.context.scale else ()
+        for metric in version_metrics(answers, tolerance=rated.settings.tolerance, thresholds=thresholds):
+            yield metric.at(rater=rater, versions=", ".join(sorted(answers.raters)))

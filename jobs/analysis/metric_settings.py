@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.analysis.conditions import CONDITION
 from jobs.errors import InputError
-from jobs.metrics import text_overlap
+from jobs.metrics import descriptions
 from jobs.metrics.distributions import EXTRA
 from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, matching
 
@@ -42,9 +42,9 @@ def check(settings: MetricSettings) -> None:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
             raise InputError(f"metrics.contrast={contrast}: must be attribute:first-second")
-    if wrong := [name for name in settings.text_overlap if name not in text_overlap.MEASURES]:
-        raise InputError(f"metrics.text_overlap={wrong[0]}: must be one of {', '.join(text_overlap.MEASURES)}")
-    text_overlap.require(settings.text_overlap)
+    if wrong := [name for name in settings.text_overlap if name not in descriptions.OVERLAPS]:
+        raise InputError(f"metrics.text_overlap={wrong[0]}: must be one of {', '.join(descriptions.OVERLAPS)}")
+    descriptions.require_overlap_packages(settings.text_overlap)
     for name, is_allowed, allowed in (
         ("stop", settings.stop > 0, "above 0"),
         ("overlap", 0 <= settings.overlap <= 1, "from 0 to 1"),

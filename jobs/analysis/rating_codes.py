@@ -16,12 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from actors.status import Status
-from jobs.analysis.code_arrays import pair_hashes
-from jobs.analysis.item_units import IndependentUnits
-from jobs.analysis.rater_attributes import HUMAN
-from jobs.analysis.reduced_question import STATUS_CODES, Key, QuestionTally, Reduced
-from jobs.metrics.answer_spread import MARKS, AnswersOfUnits
+from jobs.analysis.attributes import HUMAN, IndependentUnits
+from jobs.analysis.reduced_question import STATUS_CODES, Key, QuestionTally, Reduced, pair_hashes
 from jobs.metrics.answers import MAX_LEVELS
+from jobs.metrics.distributions import MARKS, AnswersOfUnits
 from jobs.store.files.spool import Spool
 from jobs.store.hashing import Hashes, hash_texts
 

@@ -1,35 +1,26 @@
-"""Reading the tables of a report: one pass over all ratings, then the metrics that the tables allow."""
+"""The input tables of a report: their keys, opening them, and one pass over all ratings."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.analysis import compute, metric_settings
-from jobs.analysis.comparisons import comparison_metrics
+from jobs.analysis import metric_settings
+from jobs.analysis.attributes import HUMAN, Raters, read_raters, read_units
 from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
-from jobs.analysis.item_attributes import Items, read_items
-from jobs.analysis.item_units import read_units
-from jobs.analysis.rated_items import RatedItems
-from jobs.analysis.rater_attributes import HUMAN, Raters, read_raters
+from jobs.analysis.mismatches import RatedItems
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.remarks import remark_metrics
-from jobs.analysis.responses import refusal_rates
-from jobs.analysis.span_marks import methods_of
-from jobs.analysis.span_metrics import SpanTables, read_span_tables, span_metrics
-from jobs.judging import rating_tables
-from jobs.judging.kept_rubric import Rubrics
-from jobs.metrics import refusals
+from jobs.errors import InputError
+from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.distributions import Distribution, Distributions
-from jobs.metrics.entity_counts import EntityCounts
-from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings, RatedQuestion
+from jobs.metrics.question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import RowLookup
-from jobs.store.reading import TableSource
+from jobs.store.reading import TableSource, open_table, open_tables
 
 ALL_PEOPLE = "all people"  # rater name of people's pooled ratings
 ON_CARDS = (
@@ -163,124 +154,65 @@ def rows_of_items(
     return rows_of
 
 
-def read_report_items(
-    tables: ReportTables,
-    settings: MetricSettings,
-    *,
-    disaggregate: Sequence[str] = (),
-    compare: Sequence[str] = (),
-    contrast: Sequence[str] = (),
-) -> tuple[Items, MetricSettings]:
-    """Return the attributes of the items, and the settings with the arguments that apply.
+@dataclass
+class ReportInputs:
+    """Keys for tables; none is required, but at least one must have rows to report on."""
 
-    Args:
-        disaggregate, compare, contrast: added to the setting of the same name if the items have the attributes.
-
-    Raises:
-        InputError: the settings themselves name an attribute that no item has.
-    """
-    more = replace(
-        settings, disaggregate=[*settings.disaggregate, *disaggregate], compare=[*compare], contrast=[*contrast]
-    )
-    items = read_items(
-        tables.items, tables.responses, metric_settings.attributes(settings) | metric_settings.attributes(more)
-    )
-    metric_settings.check_attributes(settings, items.named)
-    return items, metric_settings.with_available(
-        settings, items.named, disaggregate=disaggregate, compare=compare, contrast=contrast
-    )
+    ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
+    images: str | None = None  # images table: thumbnails and fetch status
+    records: str | None = None  # records of these pictures
+    terms: list[str] = field(default_factory=list)  # tables, or globs: search terms, for the numbers of entities
+    matches: str | None = None  # rarely: output of remine mine, for the funnel of counts
+    embeddings: str | None = None  # embeddings table, for its counts
+    raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
+    # tables, or globs: attributes to disaggregate by, targets, right values
+    items: list[str] = field(default_factory=list)
+    # tables, or globs: model, prompt and length of the rated responses; refusal rates
+    responses: list[str] = field(default_factory=list)
+    spans: list[str] = field(default_factory=list)  # tables, or globs of tables
+    remarks: list[str] = field(default_factory=list)  # tables, or globs: people's free text, next to their ratings
+    texts: list[str] = field(default_factory=list)  # tables, or globs: texts of the spans, for metrics of tokens
+    questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
+    # rarely: tables of metrics of other jobs (evaluate, tric_rank, …), or globs, for the tables of a paper
+    computed: list[str] = field(default_factory=list)
+    exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
-def report_metrics(
-    tables: ReportTables,
-    reduction: Reduction,
-    settings: MetricSettings,
-    *,
-    items: Items,
-    summary: RatingSummary,
-    rubrics: Rubrics,
-    spans: SpanTables | None,
-    questions_rubric: str,
-    likert: str | None,
-    exclusion_filter: ExclusionFilter,
-    observe: Callable[[Mapping[str, str], RatedQuestion], None] = lambda dims, question: None,
-) -> Iterator[Metric]:
-    """Yield all metrics that the tables allow, except those of distributions.
-
-    Args:
-        spans: the spans that raters marked (`read_spans`).
-        questions_rubric: rubric of the answers to scene graphs; likert: `rubric/question` of people's ratings to
-            correlate them with.
-        observe: called with the dims and the answers of each question; see `compute.question_metrics`.
+def open_inputs(inputs: ReportInputs) -> ReportTables:
+    """Open the tables that the keys name.
 
     Raises:
-        InputError: the settings name a column or kind that the tables do not have.
+        InputError: a table does not exist, two tables hold the same rating or span, or no key names a table to report
+            on.
     """
-    orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in summary.distributions.result()}
 
-    def is_scene_graph(rubric: str, question: str) -> bool:
-        return tables.questions is not None and rubric == questions_rubric
+    def single(key: str, uri: str | None) -> TableSource | None:
+        return open_table(uri, key) if uri else None
 
-    yield from compute.question_metrics(
-        reduction,
-        summary.raters,
-        items,
-        settings,
-        orders=orders,
-        scale=rubrics.scale,
-        skip=is_scene_graph,
-        observe=observe,
-        knows_reports=not any(source.metadata.get("remine.reports") == "unknown" for source in tables.ratings),
+    corpus = (
+        ("matches", single("records", inputs.matches)),
+        ("records", single("records", inputs.records)),
+        ("images", single("images", inputs.images)),
+        ("embeddings", single("embeddings", inputs.embeddings)),
     )
-    yield from comparison_metrics(
-        tables.ratings,
-        tables.items,
-        summary.raters,
-        competitors=settings.competitors,
-        exclusion_filter=exclusion_filter,
+    tables = ReportTables(
+        ratings=open_ratings(inputs.ratings),
+        corpus={name: source for name, source in corpus if source},
+        raters=open_tables(inputs.raters, "raters"),
+        spans=open_tables(inputs.spans, "spans"),
+        items=open_tables(inputs.items, "items"),
+        responses=open_tables(inputs.responses, "responses"),
+        texts=open_tables(inputs.texts, "texts"),
+        remarks=open_tables(inputs.remarks, "remarks"),
+        questions=single("questions", inputs.questions),
+        terms=open_tables(inputs.terms, "terms"),
+        computed=open_tables(inputs.computed, "metrics"),
     )
-    if tables.responses:
-        yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
-    if tables.remarks:
-        yield from remark_metrics(
-            tables.remarks, tables.ratings, items, settings, exclusion_filter, units=reduction.units
+    refuse_shared_keys(tables.spans, groups=("rater", "kind"), row="span")
+    reported = (tables.corpus, tables.ratings, tables.spans, tables.responses, tables.terms, tables.computed)
+    if not any(reported):
+        raise InputError(
+            "report: no table to report on; set ratings=, responses=, images=, records=, matches=, spans=, terms= or "
+            "computed="
         )
-    yield from _entity_metrics(tables.terms)
-    if spans:
-        yield from span_metrics(spans, settings)
-    if tables.questions:
-        yield from compute.dsg_metrics(
-            tables.ratings,
-            tables.questions,
-            rubric=questions_rubric,
-            likert=likert,
-            kinds=summary.raters.kinds,
-            exclusion_filter=exclusion_filter,
-        )
-
-
-def read_spans(tables: ReportTables, settings: MetricSettings, exclusion_filter: ExclusionFilter) -> SpanTables | None:
-    """Return the spans that raters marked, except those of excluded pictures; None without tables of spans.
-
-    Raises:
-        InputError: a span is outside of its text, a text is missing, or two tables contradict each other.
-    """
-    if not tables.spans:
-        return None
-    kinds = _span_kinds(tables, settings.gold)
-    return read_span_tables(tables.spans, tables.texts, tables.items, kinds=kinds, exclusion_filter=exclusion_filter)
-
-
-def _entity_metrics(terms: Sequence[TableSource]) -> Iterator[Metric]:
-    counts = EntityCounts()
-    for source in terms:
-        for batch in source.batches(list(counts.columns)):
-            for row in batch.to_pylist():
-                counts.add(row)
-    yield from counts.metrics()
-
-
-def _span_kinds(tables: ReportTables, gold: Sequence[str]) -> dict[str, str]:
-    """Return the kinds of the raters who marked spans; they may have no ratings."""
-    kept = rating_tables.read_raters(tables.spans)
-    return read_raters(tables.raters, methods_of(tables.spans), gold=gold, groups=(), kept=kept).kinds
+    return tables

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from actors.ids import content_id
 from actors.items import JUDGED, RESPONSE_STATUS
 from actors.status import Status, is_blank
-from jobs.analysis.rater_attributes import HUMAN, read_raters
+from jobs.analysis.attributes import HUMAN, read_raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.reduced_question import Reduced
 from jobs.errors import InputError

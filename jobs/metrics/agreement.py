@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.answers import MAX_LEVELS, RatingTable
 from jobs.metrics.intervals import Interval, Units, blocks, bootstrap, bootstrap_blocks, ratio
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import AGREEMENTS, Metric, MetricKind, Quantity, Topic, estimated, undefined
 
 Floats = NDArray[np.float64]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
@@ -22,15 +22,27 @@ LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval", "ratio")
 MAX_PAIRS = 100  # of raters; with more, kappas are not computed
 MAX_COMPARED = 14  # raters of `kappas_across`, which have 91 pairs
 
-_PERCENT = (
+EQUAL_ANSWERS = MetricKind("percent_agreement", Quantity.SHARE, AGREEMENTS, label="equal answers").defined_as(
     "Pairs of raters of one item whose answers differ by at most {tolerance:g} / all such pairs, items pooled "
     "(Century, appendix M); n counts items with two or more ratings."
 )
-_ALPHA = (
+_WITHIN = MetricKind(
+    "percent_agreement_within",
+    Quantity.SHARE,
+    AGREEMENTS,
+    label="answers within",
+    detailed="answers within {tolerance}",
+    definition=EQUAL_ANSWERS.definition,
+)
+_ALPHA = MetricKind(
+    "alpha", Quantity.COEFFICIENT, AGREEMENTS, label="Krippendorff’s α", detailed="Krippendorff’s α ({level})"
+).defined_as(
     "Krippendorff's alpha, 1 - observed / expected disagreement, {level} differences (Krippendorff 2011); "
     "n counts items with two or more ratings."
 )
-_KAPPA = "Cohen's kappa of two raters (Cohen 1960), differences {weights}; n counts the items that both rated."
+_KAPPA = MetricKind("kappa", Quantity.COEFFICIENT, (Topic.VERSIONS, Topic.TWO_RATERS), label="Cohen’s κ").defined_as(
+    "Cohen's kappa of two raters (Cohen 1960), differences {weights}; n counts the items that both rated."
+)
 
 
 def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "score") -> Metric:
@@ -49,20 +61,18 @@ def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "
 
     Undefined: no item has two ratings.
     """
-    name = "percent_agreement" if tolerance == 0 else "percent_agreement_within"
+    kind = (EQUAL_ANSWERS if tolerance == 0 else _WITHIN).worded(tolerance=tolerance)
     dims = {} if tolerance == 0 else {"tolerance": f"{tolerance:g}"}
-    definition = _PERCENT.format(tolerance=tolerance)
     counts, numbers = answers.counts(by=by)
     if not (rated := _pairable(counts)).any():
-        return _no_pairs(name, definition, answers, dims=dims)
+        return _no_pairs(kind, answers, dims=dims)
     close = np.abs(numbers[:, None] - numbers[None, :]) <= tolerance
     units = answers.units.of(rated)
     pairs = _blocks(counts[rated], units, weighted=False)
     sums = np.stack([(pairs * close).sum((1, 2)), pairs.sum((1, 2))], axis=1)
     value = float(sums[:, 0].sum() / sums[:, 1].sum())
     return estimated(
-        name,
-        definition,
+        kind,
         value,
         int(rated.sum()),
         coverage=answers.coverage,
@@ -89,19 +99,19 @@ def krippendorff_alpha(
     expected; or negative scores with ratio differences.
     """
     level_name = level if isinstance(level, str) else (name or "weighted")
-    definition = _ALPHA.format(level=level_name)
+    kind = _ALPHA.worded(level=level_name)
     counts, numbers = answers.counts(by=by)
     rated = _pairable(counts)
     if not rated.any():
-        return _no_pairs("alpha", definition, answers, dims={"level": level_name})
+        return _no_pairs(kind, answers, dims={"level": level_name})
     n, dims = int(rated.sum()), {"level": level_name}
     units = answers.units.of(rated)
     coincidences = _blocks(counts[rated], units, weighted=True)
     if np.count_nonzero(coincidences.sum((0, 1))) < 2:
-        return undefined("alpha", definition, _EQUAL, n=n, coverage=answers.coverage, dims=dims)
+        return undefined(kind, _EQUAL, n=n, coverage=answers.coverage, dims=dims)
     if level_name == "ratio" and numbers.min() < 0:
         reason = "ratio differences need scores of at least 0"
-        return undefined("alpha", definition, reason, n=n, coverage=answers.coverage, dims=dims)
+        return undefined(kind, reason, n=n, coverage=answers.coverage, dims=dims)
     differences = _differences(level, numbers)
 
     def alpha(summed: Floats) -> Floats:
@@ -112,10 +122,9 @@ def krippendorff_alpha(
     value = float(alpha(flat.sum(0)[None])[0])
     if not np.isfinite(value):
         reason = "the expected disagreement under the weights is 0"
-        return undefined("alpha", definition, reason, n=n, coverage=answers.coverage, dims=dims)
+        return undefined(kind, reason, n=n, coverage=answers.coverage, dims=dims)
     return estimated(
-        "alpha",
-        definition,
+        kind,
         value,
         n,
         coverage=answers.coverage,
@@ -131,12 +140,12 @@ def alpha_of_moments(answers: RatingTable) -> Metric:
 
     Undefined: no item has two ratings, or no variance.
     """
-    definition, dims = _ALPHA.format(level="interval"), {"level": "interval"}
+    kind, dims = _ALPHA.worded(level="interval"), {"level": "interval"}
     rows = answers.with_scores()
     per_item = rows.per_item()
     rated = per_item >= 2
     if not rated.any():
-        return _no_pairs("alpha", definition, answers, dims=dims)
+        return _no_pairs(kind, answers, dims=dims)
     kept = rows.where(rated[rows.item])
     score = kept.score - kept.score.mean()  # against cancellation
     n = per_item[rated].astype(np.float64)
@@ -152,9 +161,9 @@ def alpha_of_moments(answers: RatingTable) -> Metric:
 
     value, coverage = float(alpha(sums.sum(0)[None])[0]), answers.coverage
     if not np.ptp(kept.score) or not np.isfinite(value):
-        return undefined("alpha", definition, _EQUAL, n=len(n), coverage=coverage, dims=dims)
+        return undefined(kind, _EQUAL, n=len(n), coverage=coverage, dims=dims)
     interval = bootstrap(sums, alpha, answers.units.of(rated))
-    return estimated("alpha", definition, value, len(n), coverage=coverage, interval=interval, dims=dims)
+    return estimated(kind, value, len(n), coverage=coverage, interval=interval, dims=dims)
 
 
 def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> Metric:
@@ -169,17 +178,17 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
 
     Undefined: one rater or more than two, no item rated by both, or both always gave the same single answer.
     """
-    definition = _KAPPA.format(weights=weights or "unweighted")
+    kind = _KAPPA.worded(weights=weights or "unweighted")
     dims = {"weights": weights or "none"}
     if len(answers.raters) != 2:
         reason = f"{len(answers.raters)} raters: kappa is defined for two"
-        return undefined("kappa", definition, reason, coverage=answers.coverage, dims=dims)
+        return undefined(kind, reason, coverage=answers.coverage, dims=dims)
     code, item, levels = _answer_pairs(answers, by)
     if not len(code):
-        return _no_pairs("kappa", definition, answers, dims=dims)
+        return _no_pairs(kind, answers, dims=dims)
     coverage = len(code) / answers.items
     if len(levels) < 2:
-        return undefined("kappa", definition, _EQUAL, n=len(code), coverage=coverage, dims=dims)
+        return undefined(kind, _EQUAL, n=len(code), coverage=coverage, dims=dims)
     units = answers.units.of(item)
     block = blocks(np.stack([code, code.astype(np.float64) ** 2], axis=1), units)
     cells = np.zeros((int(block.max()) + 1, len(levels) ** 2))
@@ -194,7 +203,7 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
 
     value = float(kappa(cells.sum(0)[None])[0])
     interval = _drawn(cells, kappa, units)
-    return estimated("kappa", definition, value, len(code), coverage=coverage, interval=interval, dims=dims)
+    return estimated(kind, value, len(code), coverage=coverage, interval=interval, dims=dims)
 
 
 def _answer_pairs(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], NDArray[np.int64], Floats]:
@@ -277,11 +286,11 @@ def agreement(
     if not answers.scored:
         if answers.n and not answers.values:
             reason = f"more than {MAX_LEVELS} different answers: not a closed set"
-            share, alpha = _PERCENT.format(tolerance=0), _ALPHA.format(level="nominal")
+            share, alpha = EQUAL_ANSWERS.worded(tolerance=0), _ALPHA.worded(level="nominal")
             n, coverage = _rated_twice(answers), answers.coverage
             return [
-                undefined("percent_agreement", share, reason, n=n, coverage=coverage),
-                undefined("alpha", alpha, reason, n=n, coverage=coverage, dims={"level": "nominal"}),
+                undefined(share, reason, n=n, coverage=coverage),
+                undefined(alpha, reason, n=n, coverage=coverage, dims={"level": "nominal"}),
             ]
         return [
             percent_agreement(answers, by="value"),
@@ -291,7 +300,7 @@ def agreement(
     if (levels := len(answers.levels())) > MAX_LEVELS_OF_A_SCALE:
         reason = f"{levels:,} different scores: equal scores are too rare to measure agreement"
         n = _rated_twice(answers.with_scores())
-        equal = undefined("percent_agreement", _PERCENT.format(tolerance=0), reason, n=n, coverage=answers.coverage)
+        equal = undefined(EQUAL_ANSWERS.worded(tolerance=0), reason, n=n, coverage=answers.coverage)
         return [equal, alpha_of_moments(answers)]
     metrics = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
     metrics += [krippendorff_alpha(answers, level) for level in LEVELS]
@@ -300,9 +309,8 @@ def agreement(
         if not isinstance(of_levels, str):
             metrics.append(krippendorff_alpha(answers, of_levels, name=name))
         else:
-            definition, n = _ALPHA.format(level=name), _rated_twice(answers.with_scores())
-            at = {"level": name}
-            metrics.append(undefined("alpha", definition, of_levels, n=n, coverage=answers.coverage, dims=at))
+            kind, n, at = _ALPHA.worded(level=name), _rated_twice(answers.with_scores()), {"level": name}
+            metrics.append(undefined(kind, of_levels, n=n, coverage=answers.coverage, dims=at))
     return metrics + (pairwise_kappas(answers, weights="quadratic", by="score") if pairs else [])
 
 
@@ -393,8 +401,8 @@ def _alpha(coincidences: Floats, differences: Floats) -> Floats:
         return np.asarray(1 - observed / expected)
 
 
-def _no_pairs(name: str, definition: str, answers: RatingTable, *, dims: Mapping[str, str]) -> Metric:
+def _no_pairs(kind: MetricKind, answers: RatingTable, *, dims: Mapping[str, str]) -> Metric:
     raters = len(np.unique(answers.rater))
     reason = "one rater" if raters == 1 else "no item was rated by two raters" if raters else "no rating is ok"
     status = "skipped" if raters else "missing_input"
-    return undefined(name, definition, reason, coverage=answers.coverage, status=status, dims=dims)
+    return undefined(kind, reason, coverage=answers.coverage, status=status, dims=dims)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics import intervals
 from jobs.metrics.intervals import Interval, Units, estimate, no_interval
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, undefined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,26 +22,56 @@ NO_VARIANCE = 1e-9  # variance below this, relative to the sum of squares, is ro
 OVER_GROUPS = "Student's t 95% over {groups}, standard error s/sqrt(n)"
 _DESCRIPTIVE = no_interval("a description of these raters, not an estimate")
 
-_ALL = (
-    "{kind} correlation of the model's score with people's mean score of the same item and target; n counts such pairs."
-)
-_WITHIN = (
-    "{kind} correlation of the model's score with people's mean within each {within}, averaged over those with at "
-    f"least {MIN_PAIRS} pairs and variance of both scores ({{source}}); n counts the {{plural}} averaged over."
-)
-_CONCEPT = (
+_ALL = {
+    kind: MetricKind(
+        f"{kind}_with_people",
+        Quantity.COEFFICIENT,
+        (Topic.WITH_PEOPLE,),
+        label=f"{kind.capitalize()} with people’s mean",
+    ).defined_as(
+        f"{kind.capitalize()} correlation of the model's score with people's mean score of the same item and target; n "
+        "counts such pairs."
+    )
+    for kind in KINDS
+}
+_WITHIN = {  # the group in the singular -> metric
+    group: MetricKind(
+        f"pearson_by_{group.replace(' ', '_')}",
+        Quantity.COEFFICIENT,
+        (Topic.WITH_PEOPLE,),
+        label=f"Pearson by {word}",
+    ).defined_as(
+        f"Pearson correlation of the model's score with people's mean within each {group}, averaged over those with at "
+        f"least {MIN_PAIRS} pairs and variance of both scores ({source}); n counts the {group}s averaged over."
+    )
+    for group, word, source in (
+        ("image", "picture", "CAIRE, tables 2 and 15"),
+        ("target", "target", "CAIRE, table 2"),
+        ("concept and target", "concept and target", "CAIRE, section 6: concepts within countries"),
+    )
+}
+_CONCEPT = MetricKind("pearson_concept_average", Quantity.COEFFICIENT, (Topic.WITH_PEOPLE,)).defined_as(
     "Pearson correlation over targets of the model's and of people's scores, both first averaged over the pictures of "
     "a concept; mean over concepts (CAIRE, appendix D.3); n counts concepts."
 )
-_GLOBAL = (
+_GLOBAL = MetricKind("pearson_global_average", Quantity.COEFFICIENT, (Topic.WITH_PEOPLE,)).defined_as(
     "Pearson correlation over targets of the model's and of people's scores, both first averaged over all pictures "
     "(CAIRE, appendix D.3); n counts targets."
 )
-_EACH = (
-    "{statistic} over raters of the Pearson correlation between the model's and one rater's scores (CAIRE, appendix "
-    "D.4); n counts raters with enough items."
-)
-_WITH_AVERAGE = (
+_EACH = {
+    name: MetricKind(f"rater_correlation_{name}", unit, (Topic.SINGLE_RATERS,), label=name).defined_as(
+        f"{statistic} over raters of the Pearson correlation between the model's and one rater's scores (CAIRE, "
+        "appendix D.4); n counts raters with enough items."
+    )
+    for name, statistic, unit in (
+        ("mean", "Mean", Quantity.COEFFICIENT),
+        ("max", "Max", Quantity.COEFFICIENT),
+        ("min", "Min", Quantity.COEFFICIENT),
+        ("median", "Median", Quantity.COEFFICIENT),
+        ("sd", "Standard deviation (n - 1)", Quantity.NUMBER),
+    )
+}
+_WITH_AVERAGE = MetricKind("correlation_with_average", Quantity.COEFFICIENT, (Topic.SINGLE_RATERS,)).defined_as(
     "Pearson correlation between the model's scores and the mean over raters of each item (CAIRE, appendix D.4); "
     "n counts items."
 )
@@ -76,14 +106,13 @@ def correlations(
     """
     x, y = np.asarray(model, np.float64), np.asarray(people, np.float64)
     coverage = len(x) / asked if asked else None
-    for kind in KINDS:
-        definition = _ALL.format(kind=kind.capitalize())
+    for kind, metric_kind in _ALL.items():
         value = correlate(x, y, kind)
         if value is None:
-            yield undefined(f"{kind}_with_people", definition, _no_correlation(x, y), n=len(x), coverage=coverage)
+            yield undefined(metric_kind, _no_correlation(x, y), n=len(x), coverage=coverage)
             continue
         interval = correlation_interval(x, y, kind, units or Units.single(len(x), "pairs"))
-        yield estimated(f"{kind}_with_people", definition, value, len(x), coverage=coverage, interval=interval)
+        yield estimated(metric_kind, value, len(x), coverage=coverage, interval=interval)
 
 
 def within(
@@ -92,34 +121,29 @@ def within(
     group: Ints,
     *,
     group_name: str,
-    source: str,
-    kind: str = "pearson",
     units: Units | None = None,
     asked: int | None = None,
 ) -> Metric:
-    """Return the mean over groups (images, concepts, countries) of the correlation within each.
+    """Return the mean over groups of the Pearson correlation within each.
 
     Use it to see whether a model ranks targets within an image as people do, regardless of differences between images.
 
     Args:
-        group: int64[n], the group of each pair; `group_name`: what the groups are, in the singular.
-        source: the paper and section, for the definition.
+        group: int64[n], the group of each pair; `group_name`: image, target, or concept and target.
         units: of the pairs; None: the groups. If they are not the groups, the interval is a jackknife over units.
         asked: number of pairs that were asked about, for the coverage, to which pairs outside of the averaged groups do
             not count; None: `n`.
 
     Undefined: no group has three pairs and variance of both scores.
     """
-    plural = {"country": "countries", "image": "images", "concept": "concepts"}.get(group_name, f"{group_name}s")
-    metric = f"{kind}_by_{group_name.replace(' ', '_')}"
-    definition = _WITHIN.format(kind=kind.capitalize(), within=group_name, source=source, plural=plural)
-    values, pairs = _by_group(model, people, group, kind)
+    kind = _WITHIN[group_name]
+    values, pairs = _by_group(model, people, group)
     coverage = _share(int(pairs.sum()), len(model) if asked is None else asked)
     if not len(values):
         reason = f"no {group_name} has {MIN_PAIRS} pairs and variance of both scores"
-        return undefined(metric, definition, reason, coverage=coverage)
+        return undefined(kind, reason, coverage=coverage)
     interval = None if units is None else _jackknife_within(model, people, group, units)
-    return _mean(metric, definition, values, coverage, unit_name=plural, interval=interval)
+    return _mean(kind, values, coverage, unit_name=f"{group_name}s", interval=interval)
 
 
 def _jackknife_within(model: Floats, people: Floats, group: Ints, units: Units) -> Interval | None:
@@ -136,12 +160,12 @@ def _jackknife_within(model: Floats, people: Floats, group: Ints, units: Units) 
     return intervals.jackknife(float(_mean_correlation(total)), without, units=units, bounds=(-1.0, 1.0))
 
 
-def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Floats, Ints]:
+def _by_group(model: Floats, people: Floats, group: Ints) -> tuple[Floats, Ints]:
     """Return the defined correlations, and the number of pairs of each group, 0 if its correlation is undefined."""
     order = np.argsort(group, kind="stable")
     cuts = np.flatnonzero(np.diff(group[order])) + 1
     parts = np.split(order, cuts) if len(order) else []
-    values = [correlate(model[part], people[part], kind) for part in parts]
+    values = [correlate(model[part], people[part], "pearson") for part in parts]
     pairs = [0 if value is None else len(part) for part, value in zip(parts, values, strict=True)]
     return np.array([v for v in values if v is not None]), np.array(pairs, np.int64)
 
@@ -165,15 +189,15 @@ def concept_average(
     Undefined: no concept has three targets and variance of both scores.
     """
     x, y, key = _averaged(model, people, concept, target)
-    values, pairs = _by_group(x, y, key, "pearson")
+    values, pairs = _by_group(x, y, key)
     averaged = np.unique(key)[pairs > 0]
     used = int(np.isin(concept, averaged).sum())
     coverage = _share(used, len(model) if asked is None else asked)
     if not len(values):
         reason = f"no concept has {MIN_PAIRS} targets and variance of both scores"
-        return undefined("pearson_concept_average", _CONCEPT, reason, coverage=coverage)
+        return undefined(_CONCEPT, reason, coverage=coverage)
     interval = None if units is None else _jackknife_averages(model, people, concept, target, units)
-    return _mean("pearson_concept_average", _CONCEPT, values, coverage, unit_name="concepts", interval=interval)
+    return _mean(_CONCEPT, values, coverage, unit_name="concepts", interval=interval)
 
 
 def _jackknife_averages(model: Floats, people: Floats, outer: Ints, target: Ints, units: Units) -> Interval:
@@ -239,12 +263,12 @@ def global_average(
     x, y, _ = _averaged(model, people, np.zeros(len(target), np.int64), target)
     value, n, coverage = correlate(x, y, "pearson"), len(x), _share(len(model), asked)
     if value is None:
-        return undefined("pearson_global_average", _GLOBAL, _no_correlation(x, y), n=n, coverage=coverage)
+        return undefined(_GLOBAL, _no_correlation(x, y), n=n, coverage=coverage)
     if units is None:
         interval = intervals.fisher(value, n, unit_name="targets")
     else:
         interval = _jackknife_averages(model, people, np.zeros(len(target), np.int64), target, units)
-    return estimated("pearson_global_average", _GLOBAL, value, n, coverage=coverage, interval=interval)
+    return estimated(_GLOBAL, value, n, coverage=coverage, interval=interval)
 
 
 def _share(used: int, asked: int | None) -> float | None:
@@ -281,41 +305,32 @@ def against_single_raters(model: Floats, ratings: Floats, *, units: Units | None
     coverage = len(values) / ratings.shape[1] if ratings.shape[1] else None
     statistics: dict[str, Any] = {"mean": np.mean, "max": np.max, "min": np.min, "median": np.median}
     for name, statistic in statistics.items():
-        metric, definition = f"rater_correlation_{name}", _EACH.format(statistic=name.capitalize())
+        kind = _EACH[name]
         if not len(values):
-            yield undefined(
-                metric,
-                definition,
-                "no rater shares three items with the model on which both scores vary",
-                coverage=coverage,
-            )
+            reason = "no rater shares three items with the model on which both scores vary"
+            yield undefined(kind, reason, coverage=coverage)
         elif name == "mean":
-            yield _mean(metric, definition, values, coverage, unit_name="raters")
+            yield _mean(kind, values, coverage, unit_name="raters")
         else:
-            yield estimated(
-                metric, definition, float(statistic(values)), len(values), coverage=coverage, interval=_DESCRIPTIVE
-            )
-    definition = _EACH.format(statistic="Standard deviation (n - 1)")
+            value = float(statistic(values))
+            yield estimated(kind, value, len(values), coverage=coverage, interval=_DESCRIPTIVE)
     if len(values) < 2:
-        yield undefined("rater_correlation_sd", definition, "fewer than two raters", n=len(values), coverage=coverage)
+        yield undefined(_EACH["sd"], "fewer than two raters", n=len(values), coverage=coverage)
     else:
         spread = float(values.std(ddof=1))
-        yield estimated(
-            "rater_correlation_sd", definition, spread, len(values), coverage=coverage, interval=_DESCRIPTIVE
-        )
+        yield estimated(_EACH["sd"], spread, len(values), coverage=coverage, interval=_DESCRIPTIVE)
     rated = ~np.isnan(ratings).all(1) & ~np.isnan(model)
     x, y = model[rated], np.nanmean(ratings[rated], axis=1) if rated.any() else np.zeros(0)
-    value, share = correlate(x, y, "pearson"), len(x) / len(model) if len(model) else None
-    if value is None:
-        yield undefined("correlation_with_average", _WITH_AVERAGE, _no_correlation(x, y), n=len(x), coverage=share)
+    r, share = correlate(x, y, "pearson"), len(x) / len(model) if len(model) else None
+    if r is None:
+        yield undefined(_WITH_AVERAGE, _no_correlation(x, y), n=len(x), coverage=share)
     else:
         interval = correlation_interval(x, y, "pearson", (units or Units.single(len(model))).of(rated))
-        yield estimated("correlation_with_average", _WITH_AVERAGE, value, len(x), coverage=share, interval=interval)
+        yield estimated(_WITH_AVERAGE, r, len(x), coverage=share, interval=interval)
 
 
 def _mean(
-    metric: str,
-    definition: str,
+    kind: MetricKind,
     values: Floats,
     coverage: float | None,
     *,
@@ -331,7 +346,7 @@ def _mean(
     if interval is None:
         method = OVER_GROUPS.format(groups=unit_name)
         interval = estimate(value, error, units=n, unit_name=unit_name, method=method, bounds=(-1.0, 1.0))
-    return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
+    return estimated(kind, value, n, coverage=coverage, interval=interval)
 
 
 def _no_correlation(x: Floats, y: Floats) -> str:

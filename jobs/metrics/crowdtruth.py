@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Units, share
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
@@ -26,15 +26,40 @@ FLOOR = 1e-8  # the reference's lower bound of denominators, cosines and annotat
 
 _DEPENDENT = "no interval: the qualities depend on each other"
 _SOURCE = "CrowdTruth 2.0 (Dumitrache et al. 2018), closed task, iterated until no measure changes by {stop:g} or more"
-_DEFINITIONS = {
-    "unit_quality": "Agreement of a unit's workers, weighted by quality; n counts its ratings. ",
-    "worker_quality": "Product of a worker's agreement with workers and with units; n counts the worker's ratings. ",
-    "worker_worker_agreement": "A worker's agreement with the others on common units; n counts the worker's ratings. ",
-    "worker_unit_agreement": "A worker's agreement with the rest of each unit; n counts the worker's ratings. ",
-    "annotation_quality": "Probability that a worker picks an annotation that another picked; n counts all ratings. ",
-    "unit_annotation_score": "Share of a unit's workers who picked the annotation, weighted by quality; n counts its "
-    "ratings. ",
-}
+_OF_TASK = (Topic.CROWDTRUTH,)
+_UNITS_MEAN = MetricKind("unit_quality_mean", Quantity.FRACTION, _OF_TASK).defined_as(
+    "Mean unit quality; n counts units. " + _SOURCE
+)
+_UNITS_ZERO = MetricKind("unit_quality_zero", Quantity.SHARE, _OF_TASK).defined_as(
+    "Share of units with quality 0, where no two ratings are equal, among units with at least {needed} ratings "
+    "(Century, appendix N); n counts units. " + _SOURCE
+)
+_WORKERS_MEAN = MetricKind("worker_quality_mean", Quantity.FRACTION, _OF_TASK).defined_as(
+    "Mean worker quality; n counts workers. " + _SOURCE
+)
+_ANNOTATION = MetricKind("annotation_quality", Quantity.FRACTION, _OF_TASK).defined_as(
+    "Probability that a worker picks an annotation that another picked; n counts all ratings. " + _SOURCE
+)
+_ROUNDS = MetricKind("crowdtruth_rounds", Quantity.COUNT, _OF_TASK).defined_as(
+    "Number of iterations; n counts ratings. " + _SOURCE
+)
+_UNIT = MetricKind("unit_quality", Quantity.FRACTION, place="one for each item").defined_as(
+    "Agreement of a unit's workers, weighted by quality; n counts its ratings. " + _SOURCE
+)
+_UNIT_ANNOTATION = MetricKind(
+    "unit_annotation_score", Quantity.FRACTION, place="one for each item and answer"
+).defined_as(
+    "Share of a unit's workers who picked the annotation, weighted by quality; n counts its ratings. " + _SOURCE
+)
+_WORKER = MetricKind("worker_quality", Quantity.FRACTION, (Topic.WORKERS,)).defined_as(
+    "Product of a worker's agreement with workers and with units; n counts the worker's ratings. " + _SOURCE
+)
+_WORKER_WORKER = MetricKind("worker_worker_agreement", Quantity.FRACTION, (Topic.WORKERS,)).defined_as(
+    "A worker's agreement with the others on common units; n counts the worker's ratings. " + _SOURCE
+)
+_WORKER_UNIT = MetricKind("worker_unit_agreement", Quantity.FRACTION, (Topic.WORKERS,)).defined_as(
+    "A worker's agreement with the rest of each unit; n counts the worker's ratings. " + _SOURCE
+)
 
 
 class ConvergenceError(ValueError):
@@ -208,7 +233,7 @@ BINS = ("disagree", "neutral", "agree")
 
 def without_bins(reason: str, *, stop: float = REFERENCE) -> Metric:
     """Return an undefined mean unit quality, for scores that cannot be binned because of `reason`."""
-    return undefined("unit_quality_mean", f"Mean unit quality; n counts units. {_SOURCE.format(stop=stop)}", reason)
+    return undefined(_UNITS_MEAN.worded(stop=stop), reason)
 
 
 @dataclass(frozen=True)
@@ -245,24 +270,21 @@ class CrowdTruthTask:
 
         Undefined: no unit has two judgements, or the measures do not converge.
         """
-        source = _SOURCE.format(stop=stop)
-        mean = f"Mean unit quality; n counts units. {source}"
+        mean = _UNITS_MEAN.worded(stop=stop)
         pair = np.bincount(self.unit, minlength=len(self.units)) >= 2
         rows = pair[self.unit] if len(self.unit) else np.zeros(0, bool)
         asked = int(self.asked_of_worker.sum())
         coverage_of_all = float(rows.sum() / asked) if asked else 0.0
         if not rows.any():
             reason = "no unit was rated by two raters"
-            yield undefined("unit_quality_mean", mean, reason, coverage=coverage_of_all, dims=dims)
+            yield undefined(mean, reason, coverage=coverage_of_all, dims=dims)
             return
         used_units, unit = np.unique(self.unit[rows], return_inverse=True)
         used_workers, worker = np.unique(self.worker[rows], return_inverse=True)
         try:
             measures = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
         except ConvergenceError as error:
-            yield undefined(
-                "unit_quality_mean", mean, str(error), n=len(used_units), coverage=coverage_of_all, dims=dims
-            )
+            yield undefined(mean, str(error), n=len(used_units), coverage=coverage_of_all, dims=dims)
             return
         n_units, n_workers = np.bincount(unit), np.bincount(worker)
         coverage = (
@@ -273,16 +295,20 @@ class CrowdTruthTask:
         of_units = _Counted([self.units[u] for u in used_units], n_units, coverage)
         coverage = n_workers / self.asked_of_worker[used_workers]
         of_workers = _Counted([self.workers[w] for w in used_workers], n_workers, coverage)
-        metrics = [*_of_units(measures, of_units, self.annotations, source), *_of_workers(measures, of_workers, source)]
+        metrics = [*_of_units(measures, of_units, self.annotations, stop), *_of_workers(measures, of_workers, stop)]
         n = int(rows.sum())
         metrics += [
-            _measure("annotation_quality", measures.annotation[k], n, coverage_of_all, source, annotation=label)
+            _measure(_ANNOTATION, measures.annotation[k], n, coverage_of_all, stop, annotation=label)
             for k, label in enumerate(self.annotations)
         ]
-        metrics += _summary(measures, source, coverage_of_all, n)
+        metrics += [
+            _measure(_UNITS_MEAN, measures.unit.mean(), len(measures.unit), coverage_of_all, stop),
+            _measure(_WORKERS_MEAN, measures.worker.mean(), len(measures.worker), coverage_of_all, stop),
+            exact(_ROUNDS.worded(stop=stop), measures.rounds, n, coverage=coverage_of_all),
+        ]
         enough = n_units >= at_least
         independent = None if self.independent is None else self.independent.of(used_units[enough])
-        metrics.append(_zero(measures.unit[enough], at_least, len(self.units), source, independent))
+        metrics.append(_zero(measures.unit[enough], at_least, len(self.units), stop, independent))
         for metric in metrics:
             yield metric.at(**(dims or {}))
 
@@ -323,65 +349,33 @@ class _Counted(NamedTuple):
         yield from ((position, *row) for position, row in enumerate(rows))
 
 
-def _measure(metric: str, value: float, n: int, coverage: float, source: str, **dims: str) -> Metric:
-    definition = _DEFINITIONS[metric] + source
-    return Metric(name=metric, definition=definition, value=value, n=n, coverage=coverage, reason=_DEPENDENT, dims=dims)
+def _measure(kind: MetricKind, value: float, n: int, coverage: float, stop: float, **dims: str) -> Metric:
+    return exact(kind.worded(stop=stop), value, n, coverage=coverage, reason=_DEPENDENT, dims=dims)
 
 
-def _of_units(measures: CrowdTruth, units: _Counted, annotations: Sequence[str], source: str) -> Iterator[Metric]:
+def _of_units(measures: CrowdTruth, units: _Counted, annotations: Sequence[str], stop: float) -> Iterator[Metric]:
     for position, name, n, coverage in units.rows():
-        yield _measure("unit_quality", measures.unit[position], n, coverage, source, unit=name)
+        yield _measure(_UNIT, measures.unit[position], n, coverage, stop, unit=name)
         for k, label in enumerate(annotations):
             score = measures.unit_annotation[position, k]
-            yield _measure("unit_annotation_score", score, n, coverage, source, unit=name, annotation=label)
+            yield _measure(_UNIT_ANNOTATION, score, n, coverage, stop, unit=name, annotation=label)
 
 
-def _of_workers(measures: CrowdTruth, workers: _Counted, source: str) -> Iterator[Metric]:
+def _of_workers(measures: CrowdTruth, workers: _Counted, stop: float) -> Iterator[Metric]:
     for position, name, n, coverage in workers.rows():
-        yield _measure("worker_quality", measures.worker[position], n, coverage, source, rater=name)
-        yield _measure("worker_worker_agreement", measures.worker_worker[position], n, coverage, source, rater=name)
-        yield _measure("worker_unit_agreement", measures.worker_unit[position], n, coverage, source, rater=name)
+        yield _measure(_WORKER, measures.worker[position], n, coverage, stop, rater=name)
+        yield _measure(_WORKER_WORKER, measures.worker_worker[position], n, coverage, stop, rater=name)
+        yield _measure(_WORKER_UNIT, measures.worker_unit[position], n, coverage, stop, rater=name)
 
 
-def _summary(measures: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[Metric]:
-    units = len(measures.unit)
-    yield Metric(
-        name="unit_quality_mean",
-        definition=f"Mean unit quality; n counts units. {source}",
-        value=measures.unit.mean(),
-        n=units,
-        coverage=coverage,
-        reason=_DEPENDENT,
-    )
-    yield Metric(
-        name="worker_quality_mean",
-        definition=f"Mean worker quality; n counts workers. {source}",
-        value=measures.worker.mean(),
-        n=len(measures.worker),
-        coverage=coverage,
-        reason=_DEPENDENT,
-    )
-    yield Metric(
-        name="crowdtruth_rounds",
-        definition=f"Number of iterations; n counts ratings. {source}",
-        value=measures.rounds,
-        n=n,
-        coverage=coverage,
-        reason="a count: no interval",
-    )
-
-
-def _zero(quality: Floats, at_least: int, asked: int, source: str, independent: Units | None) -> Metric:
+def _zero(quality: Floats, at_least: int, asked: int, stop: float, independent: Units | None) -> Metric:
     """Return the share of units with quality 0 among float64[units] qualities of units with enough judgements."""
     needed, n = max(at_least, 2), len(quality)
-    definition = (
-        f"Share of units with quality 0, where no two ratings are equal, among units with at least {needed} ratings "
-        f"(Century, appendix N); n counts units. {source}"
-    )
+    kind = _UNITS_ZERO.worded(needed=needed, stop=stop)
     coverage = n / asked if asked else None
     if not n:
         reason = f"no unit has {needed} ratings"
-        return undefined("unit_quality_zero", definition, reason, coverage=coverage, status="missing_input")
+        return undefined(kind, reason, coverage=coverage, status="missing_input")
     zero = quality < ZERO
     interval = share(zero, independent)
-    return estimated("unit_quality_zero", definition, zero.mean(), n, coverage=coverage, interval=interval)
+    return estimated(kind, zero.mean(), n, coverage=coverage, interval=interval)

@@ -4,9 +4,22 @@ A description is scored by one rater, or by the mean of several. Its scores are 
 omissions, the share of the generated text's tokens that a mistake touches, and the share of the correct text's tokens
 that an omission touches. Precision and coverage are one minus these shares (DOCENT guidelines: wrong statements lower
 precision, omissions lower coverage).
+
+They are compared with the overlap of the generated with the correct description, by packages (extra `overlap`):
+
+| measure | package | settings |
+|---|---|---|
+| bleu | sacrebleu | of one sentence, effective order, smoothing exp, tokenizer 13a, lower case; 0 to 1 |
+| rouge_l | rouge-score | F measure, with the Porter stemmer; 0 to 1 |
+| cider | pycocoevalcap | as in the COCO caption evaluation, document frequencies over the correct texts; 0 to 10 |
+
+The COCO evaluation tokenises with the Stanford tokenizer, which needs Java. Here a token for CIDEr is a run of letters
+and digits in lower case, so that its values differ slightly from that evaluation's.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +27,7 @@ from numpy.typing import NDArray
 
 from jobs.metrics.correlation import MIN_PAIRS, pearson_of_sums, products
 from jobs.metrics.intervals import Units, bootstrap, ratio
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, undefined
 from jobs.metrics.spans import TEXTLESS, TOKEN, Span, touched_tokens
 
 Floats = NDArray[np.float64]
@@ -22,20 +35,36 @@ Ints = NDArray[np.int64]
 MEANS = {  # score -> what its mean over descriptions is
     "mistakes": "number of spans marked as mistakes in a generated description",
     "mistake_share": "share of the tokens of a generated description that a mistake touches",
+    "precision": "share of the tokens of a generated description that no mistake touches",
     "omissions": "number of spans of the correct description marked as missing from a generated one",
     "omission_share": "share of the tokens of the correct description that an omission touches",
-    "precision": "share of the tokens of a generated description that no mistake touches",
     "coverage": "share of the tokens of the correct description that no omission touches",
 }
 COMPARED = ("mistakes", "omissions", "precision", "coverage", "quality")  # scores that are correlated with people's
-_MEAN = (
-    "Mean over descriptions of the {what}; several raters of a description are averaged first; n counts descriptions."
-)
-_CORRELATION = (
-    "{kind} correlation over descriptions of {scorer} with people's mean {score}{note}; n counts descriptions that "
-    "both scored."
-)
+_MEAN = {
+    score: MetricKind(
+        f"description_{score}",
+        Quantity.NUMBER if score in ("mistakes", "omissions") else Quantity.SHARE,
+        (Topic.DESCRIPTIONS, Topic.MISTAKES) if score == "mistakes" else (Topic.DESCRIPTIONS,),
+        label=score.replace("_share", "s, share of tokens"),
+    ).defined_as(
+        f"Mean over descriptions of the {noun}{{more}}; several raters of a description are averaged first; n counts "
+        "descriptions."
+    )
+    for score, noun in MEANS.items()
+}
+_CORRELATION = {
+    kind: MetricKind(
+        f"description_{kind}", Quantity.COEFFICIENT, (Topic.DESCRIPTION_SCORES,), label=kind.capitalize()
+    ).defined_as(
+        f"{kind.capitalize()} correlation over descriptions of {{scorer}} with people's mean {{score}}{{note}}; n "
+        "counts descriptions that both scored."
+    )
+    for kind in ("pearson", "spearman")
+}
 _QUALITY = " (quality: the mean of precision and coverage)"
+_WORD = re.compile(r"\w+")
+_PACKAGES = {"bleu": "sacrebleu", "rouge_l": "rouge_score", "cider": "pycocoevalcap"}
 
 
 @dataclass(frozen=True)
@@ -78,38 +107,35 @@ def description_scores(
     Undefined: no description has the score.
     """
     writers = sorted(set(descriptions.writers) - {""})
-    for score, noun in MEANS.items():
-        definition = _MEAN.format(what=noun)
+    for score in ("mistakes", "mistake_share", "omissions", "omission_share", "precision", "coverage"):
+        kind = _MEAN[score].worded(more="")
         for writer in ["", *writers]:
             chosen = np.array([not writer or name == writer for name in descriptions.writers], bool)
             dims = {"model": writer} if writer else {}
             has_value = chosen & ~np.isnan(values[score])
-            yield _mean(f"description_{score}", definition, values[score], has_value, descriptions.pictures,
+            yield _mean(kind, values[score], has_value, descriptions.pictures,
                         asked=int(chosen.sum()), has_texts=has_texts, dims=dims)  # fmt: skip
 
 
-def category_counts(
-    counts: Mapping[str, Floats], descriptions: Descriptions, *, score: str = "mistakes"
-) -> Iterator[Metric]:
-    """Yield the mean number of spans of each category per description, over all and for each writer.
+def category_counts(counts: Mapping[str, Floats], descriptions: Descriptions) -> Iterator[Metric]:
+    """Yield the mean number of mistakes of each category per description, over all and for each writer.
 
     Args:
         counts: category -> float64[n], NaN where it is unknown.
     """
     writers = sorted(set(descriptions.writers) - {""})
-    definition = _MEAN.format(what=f"{MEANS[score]}, of one kind")
+    kind = _MEAN["mistakes"].worded(more=", of one kind")
     for category, values in sorted(counts.items()):
         for writer in ["", *writers]:
             chosen = np.array([not writer or name == writer for name in descriptions.writers], bool)
             dims = {"category": category} | ({"model": writer} if writer else {})
             has_value = chosen & ~np.isnan(values)
-            yield _mean(f"description_{score}", definition, values, has_value, descriptions.pictures,
+            yield _mean(kind, values, has_value, descriptions.pictures,
                         asked=int(chosen.sum()), has_texts=True, dims=dims)  # fmt: skip
 
 
 def _mean(
-    name: str,
-    definition: str,
+    kind: MetricKind,
     values: Floats,
     has_value: NDArray[np.bool_],
     pictures: Ints,
@@ -121,12 +147,10 @@ def _mean(
     n, coverage = int(has_value.sum()), int(has_value.sum()) / asked if asked else None
     if not n:
         reason = "no description has the score" if has_texts else TEXTLESS
-        return undefined(name, definition, reason, coverage=coverage, dims=dims)
+        return undefined(kind, reason, coverage=coverage, dims=dims)
     rows = np.stack([values[has_value], np.ones(n)], axis=1)
     interval = bootstrap(rows, ratio, Units(pictures[has_value], "pictures"))
-    return estimated(
-        name, definition, float(values[has_value].mean()), n, coverage=coverage, interval=interval, dims=dims
-    )
+    return estimated(kind, float(values[has_value].mean()), n, coverage=coverage, interval=interval, dims=dims)
 
 
 def correlations_with_people(
@@ -152,10 +176,8 @@ def correlations_with_people(
         asked = int((~np.isnan(y)).sum())
         for kind, transform in (("pearson", np.asarray), ("spearman", rankdata)):
             note = _QUALITY if score == "quality" else ""
-            definition = _CORRELATION.format(kind=kind.capitalize(), scorer=scorer, score=score, note=note)
             yield _correlation(
-                f"description_{kind}",
-                definition,
+                _CORRELATION[kind].worded(scorer=scorer, score=score, note=note),
                 np.asarray(transform(x[both]), np.float64),
                 np.asarray(transform(y[both]), np.float64),
                 pictures[both],
@@ -165,15 +187,67 @@ def correlations_with_people(
 
 
 def _correlation(
-    name: str, definition: str, x: Floats, y: Floats, pictures: Ints, *, coverage: float | None, dims: dict[str, str]
+    kind: MetricKind, x: Floats, y: Floats, pictures: Ints, *, coverage: float | None, dims: dict[str, str]
 ) -> Metric:
     n = len(x)
     if n < MIN_PAIRS:
         reason = f"fewer than {MIN_PAIRS} descriptions with both scores"
-        return undefined(name, definition, reason, n=n, coverage=coverage, dims=dims)
+        return undefined(kind, reason, n=n, coverage=coverage, dims=dims)
     if not np.ptp(x) or not np.ptp(y):
-        return undefined(name, definition, "no variance of one score", n=n, coverage=coverage, dims=dims)
+        return undefined(kind, "no variance of one score", n=n, coverage=coverage, dims=dims)
     rows = products(x, y)
     value = float(pearson_of_sums(rows.sum(0)))
     interval = bootstrap(rows, pearson_of_sums, Units(pictures, "pictures"))
-    return estimated(name, definition, value, n, coverage=coverage, interval=interval, dims=dims)
+    return estimated(kind, value, n, coverage=coverage, interval=interval, dims=dims)
+
+
+def bleu(generated: Sequence[str], correct: Sequence[str]) -> Floats:
+    """Return sentence BLEU of each pair, float64[n] from 0 to 1 (Papineni et al. 2002; Post 2018)."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    scorer = BLEU(effective_order=True, lowercase=True)
+    return np.array([scorer.sentence_score(g, [c]).score / 100 for g, c in zip(generated, correct, strict=True)])
+
+
+def rouge_l(generated: Sequence[str], correct: Sequence[str]) -> Floats:
+    """Return the F measure of ROUGE-L of each pair, float64[n] from 0 to 1 (Lin 2004)."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    return np.array([scorer.score(c, g)["rougeL"].fmeasure for g, c in zip(generated, correct, strict=True)])
+
+
+def cider(generated: Sequence[str], correct: Sequence[str]) -> Floats:
+    """Return CIDEr of each pair, float64[n] from 0 to 10 (Vedantam et al. 2015).
+
+    NaN with fewer than two different correct descriptions: each n-gram would have an inverse document frequency of 0.
+    """
+    from pycocoevalcap.cider.cider import Cider
+
+    if len(set(correct)) < 2:
+        return np.full(len(generated), np.nan)
+    references = {number: [_tokens(text)] for number, text in enumerate(correct)}
+    candidates = {number: [_tokens(text)] for number, text in enumerate(generated)}
+    _, scores = Cider().compute_score(references, candidates)
+    return np.asarray(scores, np.float64)
+
+
+def _tokens(text: str) -> str:
+    return " ".join(_WORD.findall(text.lower()))
+
+
+OVERLAPS: Mapping[str, Callable[[Sequence[str], Sequence[str]], Floats]] = {
+    "bleu": bleu,
+    "rouge_l": rouge_l,
+    "cider": cider,
+}
+
+
+def require_overlap_packages(names: Sequence[str]) -> None:
+    """Import the packages of some measures.
+
+    Raises:
+        ModuleNotFoundError: a package is not installed.
+    """
+    for name in names:
+        importlib.import_module(_PACKAGES[name])

@@ -1,22 +1,24 @@
 """Distributions of raters' answers: counts by status, shares of answers, mean scores, coverage.
 
 `Distributions` counts batches of the table `ratings` and does not keep them: its memory grows with the numbers of
-raters, questions and answers, not with the number of rows. Arrow does the counting.
+raters, questions and answers, not with the number of rows. Arrow does the counting. `AnswerSpread` has how much the
+answers of a rater vary between independent units, for the intervals.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
-from jobs.metrics.answer_spread import MARKS, UNKNOWN, AnswersOfUnits, AnswerSpread
-from jobs.metrics.intervals import Interval
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.intervals import Interval, ShareSums, Units, estimate, no_interval
+from jobs.metrics.metric import Metric, MetricKind, Quantity, estimated, undefined
 
 BY = ("rater", "rubric", "question")
 EXTRA = ("condition", "method", "order", "target")
@@ -26,17 +28,152 @@ MAX_ANSWERS = 512
 # Arrow cannot group by lists: answers are joined by the ASCII unit separator, which no answer may contain.
 _SEPARATOR = "\x1f"
 
-SHARE = "share"  # the metric of the share of one answer
-_DEFINITIONS = {
-    "share": "Ok ratings that chose this answer / ok ratings; n counts ratings.",
-    "mean_score": "Mean of score over ok ratings that have one; n counts ratings.",
-    "outside_mass_mean": "Mean over ok ratings of the probability that the rater gave to anything but the allowed "
-    "answers; n counts ratings.",
-    "coverage": "Ok ratings / requested ratings; n counts requested ratings.",
-    "truncated_share": "Ok ratings whose prompt had a context that was cut / ok ratings; n counts ratings.",
-    "empty_context_share": "Ok ratings of items without the text of their condition (column empty_context) / ok "
-    "ratings; n counts ratings.",
+_PLACE = "the distributions of ratings"
+SHARE = MetricKind("share", Quantity.SHARE, place=_PLACE).defined_as(
+    "Ok ratings that chose this answer / ok ratings; n counts ratings."
+)
+_MEAN_SCORE = MetricKind("mean_score", Quantity.SCORE, place=_PLACE).defined_as(
+    "Mean of score over ok ratings that have one; n counts ratings."
+)
+_OUTSIDE_MASS = MetricKind("outside_mass_mean", Quantity.FRACTION, place=_PLACE).defined_as(
+    "Mean over ok ratings of the probability that the rater gave to anything but the allowed answers; n counts ratings."
+)
+_MARKED = {
+    "truncated": MetricKind("truncated_share", Quantity.SHARE, place=_PLACE).defined_as(
+        "Ok ratings whose prompt had a context that was cut / ok ratings; n counts ratings."
+    ),
+    "empty_context": MetricKind("empty_context_share", Quantity.SHARE, place=_PLACE).defined_as(
+        "Ok ratings of items without the text of their condition (column empty_context) / ok ratings; n counts ratings."
+    ),
 }
+_COVERAGE = MetricKind("coverage", Quantity.SHARE, place=_PLACE).defined_as(
+    "Ok ratings / requested ratings; n counts requested ratings."
+)
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.integer[Any]]
+STUDENT = "Student's t 95% over {units}"
+MARKS = ("truncated", "empty_context")  # columns that are null unless the context is not as it should be
+UNKNOWN = no_interval("the units of the ratings are unknown")
+
+
+@dataclass
+class _Sums:
+    n: int = 0
+    total: float = 0.0
+
+    def add(self, n: int, total: float | None) -> None:
+        self.n += n
+        self.total += total or 0.0  # Arrow's sum of no numbers is null
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.n if self.n else 0.0
+
+    def metric(self, kind: MetricKind, asked: int, *, interval: Interval, empty: str | None, reason: str) -> Metric:
+        """Return the mean with its interval; without numbers it is undefined, for the reason `empty` or else
+        `reason`."""
+        if not self.n:
+            status = Status.MISSING_INPUT if empty else Status.SKIPPED
+            return undefined(kind, empty or reason, coverage=0.0, status=status)
+        return estimated(kind, self.mean, self.n, coverage=self.n / asked, interval=interval)
+
+
+@dataclass(frozen=True)
+class AnswersOfUnits:
+    """Ratings of one question, all of them of each unit that occurs.
+
+    Attributes:
+        unit: uint64[n]; rater: int[n], index into `raters`; value: int[n], index into `answers`, -1 for none.
+        score, outside: float[n], NaN for none; ok, by_people: bool[n].
+        marks: column of `MARKS` -> bool[n].
+        unit_name: what the units are, in the plural.
+    """
+
+    unit: NDArray[np.uint64]
+    rater: Ints
+    value: Ints
+    score: Floats
+    outside: Floats
+    marks: Mapping[str, NDArray[np.bool_]]
+    ok: NDArray[np.bool_]
+    by_people: NDArray[np.bool_]
+    raters: Sequence[str]
+    answers: Sequence[str]
+    unit_name: str
+
+    def pooled(self, name: str) -> "AnswersOfUnits":
+        """Return people's ratings as those of one rater."""
+        rows = self.by_people
+        columns = ("unit", "value", "score", "outside", "ok", "by_people")
+        kept = {column: getattr(self, column)[rows] for column in columns}
+        marks = {column: marked[rows] for column, marked in self.marks.items()}
+        return replace(self, rater=np.zeros(int(rows.sum()), np.int64), raters=(name,), marks=marks, **kept)
+
+
+@dataclass
+class MeanSpread:
+    """The variance of a mean between units: the sum over units of (sum of the unit's deviations from the mean)²."""
+
+    units: int = 0
+    n: int = 0
+    squares: float = 0.0
+    mean: float = 0.0
+
+    def add(self, unit: NDArray[np.int64], deviation: Floats, mean: float) -> None:
+        """Add the deviations of some rows from `mean`, of units that were not added before."""
+        units = Units(unit)
+        sums = units.sums(deviation[:, None])[:, 0]
+        self.units, self.n, self.mean = self.units + units.count, self.n + len(unit), mean
+        self.squares += float(sums @ sums)
+
+    def interval(self, unit_name: str) -> Interval:
+        """Return Student's t interval of the mean."""
+        if not self.n:
+            return UNKNOWN
+        error = math.sqrt(self.squares * self.units / max(self.units - 1, 1)) / self.n
+        method = STUDENT.format(units=unit_name)
+        return estimate(self.mean, error, units=self.units, unit_name=unit_name, method=method)
+
+
+@dataclass
+class AnswerSpread:
+    """What the intervals of a distribution need of the units of its ratings.
+
+    Attributes:
+        nobody: of an answer that nobody gave; asked: of the share of ok ratings; marked: of those of marked ones.
+    """
+
+    unit_name: str = "items"
+    nobody: ShareSums = field(default_factory=ShareSums)
+    asked: ShareSums = field(default_factory=ShareSums)
+    marked: dict[str, ShareSums] = field(default_factory=lambda: dict.fromkeys(MARKS, ShareSums()))
+    answers: dict[str, ShareSums] = field(default_factory=dict)
+    score: MeanSpread = field(default_factory=MeanSpread)
+    outside: MeanSpread = field(default_factory=MeanSpread)
+
+    def add(self, part: AnswersOfUnits, rows: NDArray[np.bool_], *, score: float, outside: float) -> None:
+        """Add one rater's rows of a part; `score` and `outside` are the means over all parts."""
+        ok = rows & part.ok
+        self.asked += ShareSums.of(_sums(part.unit[rows], part.ok[rows]))
+        if not ok.any():
+            return
+        unit, value = part.unit[ok].view(np.int64), part.value[ok]
+        for spread, numbers, mean in ((self.score, part.score[ok], score), (self.outside, part.outside[ok], outside)):
+            has_number = ~np.isnan(numbers)
+            if has_number.any():
+                spread.add(unit[has_number], numbers[has_number] - mean, mean)
+        before = self.nobody
+        self.nobody = before + ShareSums.of(_sums(part.unit[ok], np.zeros(len(unit), bool)))
+        for name, marked in part.marks.items():
+            self.marked[name] += ShareSums.of(_sums(part.unit[ok], marked[ok]))
+        occur = {part.answers[code] for code in np.unique(value[value >= 0]).tolist()}
+        for answer in occur | self.answers.keys():
+            hit = value == part.answers.index(answer) if answer in occur else np.zeros(len(value), bool)
+            self.answers[answer] = self.answers.get(answer, before) + ShareSums.of(_sums(part.unit[ok], hit))
+
+    def share_of(self, sums: ShareSums) -> Interval:
+        """Return the interval of a share."""
+        return sums.interval(self.unit_name) if sums.n else UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -247,14 +384,14 @@ class Distributions:
             answers=answers,
             ordinal=ordinal,
             mean_score=self._score[key].metric(
-                "mean_score",
+                _MEAN_SCORE,
                 asked,
                 interval=spread.score.interval(spread.unit_name),
                 empty=empty,
                 reason="the rater gave no scores" if ordinal else "categories have no mean",
             ),
             outside_mass=self._outside[key].metric(
-                "outside_mass_mean",
+                _OUTSIDE_MASS,
                 asked,
                 interval=spread.outside.interval(spread.unit_name),
                 empty=empty,
@@ -319,29 +456,6 @@ class Distributions:
                 raise ValueError(f"a rating is ok but its {name} is not a finite number")
 
 
-@dataclass
-class _Sums:
-    n: int = 0
-    total: float = 0.0
-
-    def add(self, n: int, total: float | None) -> None:
-        self.n += n
-        self.total += total or 0.0  # Arrow's sum of no numbers is null
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.n if self.n else 0.0
-
-    def metric(self, name: str, asked: int, *, interval: Interval, empty: str | None, reason: str) -> Metric:
-        """Return the mean with its interval; without numbers it is undefined, for the reason `empty` or else
-        `reason`."""
-        definition = _DEFINITIONS[name]
-        if not self.n:
-            status = Status.MISSING_INPUT if empty else Status.SKIPPED
-            return undefined(name, definition, empty or reason, coverage=0.0, status=status)
-        return estimated(name, definition, self.mean, self.n, coverage=self.n / asked, interval=interval)
-
-
 def metrics_of(distribution: Distribution) -> Iterator[Metric]:
     """Yield the metrics of a distribution: share (one per answer), mean_score, outside_mass_mean, coverage.
 
@@ -359,28 +473,22 @@ def metrics_of(distribution: Distribution) -> Iterator[Metric]:
     for share in distribution.answers:
         if share.share is None:
             reason = distribution.reason or _none_ok(distribution.asked)
-            metric = undefined(SHARE, _DEFINITIONS[SHARE], reason, n=distribution.ok,
-            coverage=distribution.coverage,
-                             status=Status.MISSING_INPUT)  # fmt: skip
+            ok, coverage, status = distribution.ok, distribution.coverage, Status.MISSING_INPUT
+            metric = undefined(SHARE, reason, n=ok, coverage=coverage, status=status)
         else:
-            metric = estimated(SHARE, _DEFINITIONS[SHARE], share.share, distribution.ok,
-            coverage=distribution.coverage,
-                             interval=share.interval)  # fmt: skip
+            ok, coverage, interval = distribution.ok, distribution.coverage, share.interval
+            metric = estimated(SHARE, share.share, ok, coverage=coverage, interval=interval)
         yield metric.at(**dims, answer=share.answer)
     yield distribution.mean_score.at(**dims)
     yield distribution.outside_mass.at(**dims)
     for name, count in (("truncated", distribution.truncated), ("empty_context", distribution.empty_context)):
         if count:
-            ok, share_of = distribution.ok, f"{name}_share"
-            yield estimated(
-                share_of, _DEFINITIONS[share_of], count / ok, ok, coverage=distribution.coverage,
-                interval=distribution.mark_intervals.get(name, UNKNOWN), dims=dims,
-            )  # fmt: skip
+            ok, interval = distribution.ok, distribution.mark_intervals.get(name, UNKNOWN)
+            coverage = distribution.coverage
+            yield estimated(_MARKED[name], count / ok, ok, coverage=coverage, interval=interval, dims=dims)
     interval = distribution.coverage_interval
     coverage, asked = distribution.coverage, distribution.asked
-    yield estimated(
-        "coverage", _DEFINITIONS["coverage"], coverage, asked, coverage=coverage, interval=interval, dims=dims
-    )
+    yield estimated(_COVERAGE, coverage, asked, coverage=coverage, interval=interval, dims=dims)
 
 
 def _grouped(rows: pa.Table, by: Sequence[str], aggregations: list[Any]) -> Iterable[tuple[Any, ...]]:
@@ -403,3 +511,7 @@ def _joined(answers: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _none_ok(asked: int) -> str:
     return f"none of the {asked:,} ratings is ok"
+
+
+def _sums(unit: NDArray[np.uint64], hit: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return Units(unit.view(np.int64)).sums(np.stack([hit, np.ones(len(hit))], axis=1))

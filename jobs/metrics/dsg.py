@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jobs.metrics.correlation import MIN_PAIRS, correlate
 from jobs.metrics.intervals import bootstrap, fisher, ratio
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
 
 ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # what a list of parents may contain if there are none
 YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
@@ -27,16 +27,23 @@ CONVENTIONS = {
     ANSWERED: "without pictures that have no answer, over answered questions",
     PUBLISHED: "pictures without an answer score 0, questions without one count as no",
 }
-_SCORE = (
+_SCORE = MetricKind("dsg_score", Quantity.FRACTION, (Topic.SCENE_GRAPHS,), label="score").defined_as(
     "Mean over pictures of the share of valid questions answered yes, {reading} (DSG, Cho et al. 2024), {convention}; "
     "n counts pictures."
 )
-_CORRELATION = (
-    "{kind} correlation of the pictures' score, {reading}, with the mean of people's ratings (DSG, Cho et al. 2024), "
-    "{convention}; n counts pictures."
+_CORRELATION = {
+    kind: MetricKind(f"dsg_{kind}", Quantity.COEFFICIENT, (Topic.SCENE_GRAPHS,)).defined_as(
+        f"{kind.capitalize()} correlation of the pictures' score, {{reading}}, with the mean of people's ratings (DSG, "
+        "Cho et al. 2024), {convention}; n counts pictures."
+    )
+    for kind in ("spearman", "kendall")
+}
+_INVALID = MetricKind("dsg_invalid", Quantity.COUNT, (Topic.SCENE_GRAPHS,)).defined_as(
+    "Questions marked invalid, which no score includes; n counts questions."
 )
-_UNCLEAR = "Answers that are neither yes nor no (nor true, false, 1, 0), which count as no; n counts answers."
-_INVALID = "Questions marked invalid, which no score includes; n counts questions."
+_UNCLEAR = MetricKind("dsg_unclear", Quantity.COUNT, (Topic.SCENE_GRAPHS,)).defined_as(
+    "Answers that are neither yes nor no (nor true, false, 1, 0), which count as no; n counts answers."
+)
 
 
 @dataclass(frozen=True)
@@ -115,15 +122,10 @@ def dsg_metrics(pictures: Mapping[str, Sequence[DsgQuestion]], people: Mapping[s
     asked = sorted({*pictures, *people})
     questions = [q for name in asked for q in pictures.get(name, ())]
     answered_questions = [q for q in questions if q.valid and q.answer is not None]
-    counts = {
-        "dsg_invalid": (_INVALID, sum(not q.valid for q in questions), len(questions)),
-        "dsg_unclear": (_UNCLEAR, sum(is_unclear(q.answer) for q in answered_questions), len(answered_questions)),
-    }
     share = sum(q.answer is not None for q in questions) / len(questions) if questions else 0.0
-    for metric, (definition, value, n) in counts.items():
-        yield Metric(
-            name=metric, definition=definition, value=value, n=n, coverage=share, reason="a count: no interval"
-        )
+    yield exact(_INVALID, sum(not q.valid for q in questions), len(questions), coverage=share)
+    unclear = sum(is_unclear(q.answer) for q in answered_questions)
+    yield exact(_UNCLEAR, unclear, len(answered_questions), coverage=share)
     answered = np.array([answered_share(pictures.get(name, ())) for name in asked], np.float64)
     rated = np.array([name in people for name in asked], bool)
     likert = np.array([people.get(name, np.nan) for name in asked])
@@ -138,30 +140,30 @@ def dsg_metrics(pictures: Mapping[str, Sequence[DsgQuestion]], people: Mapping[s
             used = np.where(np.isnan(scores), 0.0, scores) if convention == PUBLISHED else scores
             kept = ~np.isnan(used)
             dims = {"reading": reading, "convention": convention}
-            yield _mean(used[kept], _SCORE.format(reading=reading, convention=text), coverage, dims)
+            yield _mean(_SCORE.worded(reading=reading, convention=text), used[kept], coverage, dims)
             if people:
                 both = kept & rated
                 share = float(answered[rated].mean())
-                for kind in ("spearman", "kendall"):
-                    definition = _CORRELATION.format(kind=kind.capitalize(), reading=reading, convention=text)
-                    yield _correlation(definition, used[both], likert[both], kind=kind, coverage=share, dims=dims)
+                for name, of_correlation in _CORRELATION.items():
+                    kind = of_correlation.worded(reading=reading, convention=text)
+                    yield _correlation(kind, used[both], likert[both], name=name, coverage=share, dims=dims)
 
 
-def _mean(scores: Floats, definition: str, coverage: float | None, dims: dict[str, str]) -> Metric:
+def _mean(kind: MetricKind, scores: Floats, coverage: float | None, dims: dict[str, str]) -> Metric:
     if not len(scores):
         reason, status = "no picture has an answer", "missing_input"
-        return undefined("dsg_score", definition, reason, coverage=coverage, status=status, dims=dims)
+        return undefined(kind, reason, coverage=coverage, status=status, dims=dims)
     interval = bootstrap(np.stack([scores, np.ones(len(scores))], 1), ratio, unit_name="pictures")
     value, n = float(scores.mean()), len(scores)
-    return estimated("dsg_score", definition, value, n, coverage=coverage, interval=interval, dims=dims)
+    return estimated(kind, value, n, coverage=coverage, interval=interval, dims=dims)
 
 
-def _correlation(definition: str, x: Floats, y: Floats, *, kind: str, coverage: float, dims: dict[str, str]) -> Metric:
-    metric, value, n = f"dsg_{kind}", correlate(x, y, kind), len(x)
+def _correlation(kind: MetricKind, x: Floats, y: Floats, *, name: str, coverage: float, dims: dict[str, str]) -> Metric:
+    value, n = correlate(x, y, name), len(x)
     if value is None:
         reason = "all scores, or all ratings by people, are equal: no variance"
         if n < MIN_PAIRS:
             reason = f"{n} pictures have a score and ratings by people: at least {MIN_PAIRS} are needed"
-        return undefined(metric, definition, reason, n=n, coverage=coverage, dims=dims)
-    interval = fisher(value, n, kind=kind, unit_name="pictures")
-    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)
+        return undefined(kind, reason, n=n, coverage=coverage, dims=dims)
+    interval = fisher(value, n, kind=name, unit_name="pictures")
+    return estimated(kind, value, n, coverage=coverage, interval=interval, dims=dims)

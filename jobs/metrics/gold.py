@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from jobs.metrics.intervals import (
     share,
     too_few,
 )
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -35,36 +35,48 @@ OVER = {
     "macro": "mean over labels, leaving out those where it is 0 / 0",
     "samples": "mean over items, leaving out those where it is 0 / 0",
 }
-_OF = {
-    "precision": "true positives / predicted positives",
-    "recall": "true positives / positives in gold",
-    "f1": "harmonic mean of precision and recall",
-}
-_LABELS = (
-    "{name}: {of}; {over} (as in scikit-learn with zero_division=nan; CAIRE, table 1); positive: {positive}; n counts "
-    "{counted}."
+_ACCURACY = MetricKind("accuracy", Quantity.SHARE, (Topic.GOLD,)).defined_as(
+    "Items whose answer is among the right ones / items answered; n counts items."
 )
-_WITHOUT_GOLD = (
+_LABELS = {
+    name: MetricKind(name, Quantity.FRACTION, (Topic.GOLD,), label=label).defined_as(
+        f"{name}: {rate}; {{over}} (as in scikit-learn with zero_division=nan; CAIRE, table 1); positive: "
+        "{positive}; n counts {counted}."
+    )
+    for name, label, rate in (
+        ("precision", "", "true positives / predicted positives"),
+        ("recall", "", "true positives / positives in gold"),
+        ("f1", "F1", "harmonic mean of precision and recall"),
+    )
+}
+_WITHOUT_GOLD = MetricKind("without_gold", Quantity.SHARE, (Topic.WITHOUT_GOLD,), interval=False).defined_as(
     "Rated items whose right answers are unknown, which the metrics against gold leave out / rated items; an item of "
     "which no label is right is not among them; n counts items."
 )
-_ACCURACY = "Items whose answer is among the right ones / items answered; n counts items."
-_WELCH = (
-    "Two-sided p that the mean score of both parts is equal, of Welch's t-test (Welch 1947; Rome, table 3), or of "
-    "Student's between units if a unit has several items; n counts items of both."
+_PART_MEAN = MetricKind("part_mean", Quantity.SCORE, (Topic.SUBGROUPS,), label="mean", interval=False).defined_as(
+    "Mean score of the part's {counted} (Rome, table 3); n counts {counted}."
 )
-_WELCH_DIFFERENCE = "Mean score of the first part minus the second; n counts items of both."
-_PART_MEAN = "Mean score of the part's items (Rome, table 3); n counts items."
-_PART_SD = "Standard deviation (n - 1) of the part's scores (Rome, table 3); n counts items."
-_PREFERENCE = (
+_PART_SD = MetricKind("part_sd", Quantity.NUMBER, (Topic.SUBGROUPS,), label="SD", interval=False).defined_as(
+    "Standard deviation (n - 1) of the part's scores (Rome, table 3); n counts {counted}."
+)
+_WELCH_DIFFERENCE = MetricKind("mean_difference", Quantity.NUMBER, (Topic.SUBGROUPS,)).defined_as(
+    "Mean score of the first part minus the second; n counts {counted} of both."
+)
+_WELCH = MetricKind("welch_p", Quantity.P_VALUE, (Topic.SUBGROUPS,), label="Welch’s p").defined_as(
+    "Two-sided p that the mean score of both parts is equal, of Welch's t-test (Welch 1947; Rome, table 3), or of "
+    "Student's between units if a unit has several {counted}; n counts {counted} of both."
+)
+_PREFERENCE = MetricKind("preference_agreement", Quantity.SHARE, (Topic.WITH_PEOPLE,)).defined_as(
     "People's answers that equal the model's / people's answers to items that the model answered (Rome, table 2); n "
     "counts people's answers."
 )
-_DEVIATION = (
+_DEVIATION = MetricKind("deviation_share", Quantity.SHARE, (Topic.DEVIATIONS,)).defined_as(
     "People's ratings from which the model's score differs by this much / people's ratings of items that the model "
     "scored (Rome, figure 3); n counts people's ratings."
 )
-_MEAN_DEVIATION = (
+_MEAN_DEVIATION = MetricKind(
+    "mean_deviation", Quantity.NUMBER, (Topic.WITH_PEOPLE,), label="mean deviation from people"
+).defined_as(
     "Mean of the model's score minus a person's, over people's ratings (Rome, figure 3); n counts people's ratings."
 )
 
@@ -101,17 +113,17 @@ def classification(
     cells, units = outcomes(right, claimed), units or Units(items)
     for average in AVERAGES:
         drawn = _drawn(cells, items, labels, average, units)
-        for name in ("precision", "recall", "f1"):
+        for name, of_rate in _LABELS.items():
             value, n, interval = _averaged(drawn, name, average)
             counted = {"micro": "pairs", "macro": "labels", "samples": "items"}[average]
-            definition = _LABELS.format(name=name, of=_OF[name], over=OVER[average], counted=counted, positive=positive)
+            kind = of_rate.worded(over=OVER[average], counted=counted, positive=positive)
             count = len(right) if average == "micro" else n
             if value is None:
                 reason = "no pair of item and label" if not len(right) else _zero_denominator(name)
-                yield undefined(name, definition, reason, n=len(right), coverage=coverage, dims={"average": average})
+                yield undefined(kind, reason, n=len(right), coverage=coverage, dims={"average": average})
                 continue
             dims = {"average": average}
-            yield estimated(name, definition, value, count, coverage=coverage, interval=interval, dims=dims)
+            yield estimated(kind, value, count, coverage=coverage, interval=interval, dims=dims)
 
 
 def f1(cells: Floats, items: NDArray[np.int64], labels: NDArray[np.int64], average: Average) -> float | None:
@@ -294,9 +306,9 @@ def without_gold(judged: int, rated: int) -> Metric:
     Undefined: nothing was rated.
     """
     if not rated:
-        return undefined("without_gold", _WITHOUT_GOLD, "no item was rated", status="missing_input")
+        return undefined(_WITHOUT_GOLD, "no item was rated", status="missing_input")
     interval = no_interval("a share of these items, not of a sample")
-    return estimated("without_gold", _WITHOUT_GOLD, 1 - judged / rated, rated, coverage=1.0, interval=interval)
+    return estimated(_WITHOUT_GOLD, 1 - judged / rated, rated, coverage=1.0, interval=interval)
 
 
 def accuracy(right: ArrayLike, *, asked: int | None = None, units: Units | None = None) -> Metric:
@@ -312,10 +324,10 @@ def accuracy(right: ArrayLike, *, asked: int | None = None, units: Units | None 
     coverage = len(hits_and_misses) / asked if asked else None
     if not len(hits_and_misses):
         return undefined(
-            "accuracy", _ACCURACY, "no item with a right answer was answered", coverage=coverage, status="missing_input"
+            _ACCURACY, "no item with a right answer was answered", coverage=coverage, status="missing_input"
         )
     value, n, interval = hits_and_misses.mean(), len(hits_and_misses), share(hits_and_misses, units)
-    return estimated("accuracy", _ACCURACY, value, n, coverage=coverage, interval=interval)
+    return estimated(_ACCURACY, value, n, coverage=coverage, interval=interval)
 
 
 def welch(
@@ -341,51 +353,36 @@ def welch(
     Undefined: a part has fewer than two items, or neither part has variance.
     """
     parts = [np.asarray(part, np.float64) for part in (first, second)]
-    difference_text, test_text, mean_text, sd_text = (
-        definition.replace("items", counted) for definition in (_WELCH_DIFFERENCE, _WELCH, _PART_MEAN, _PART_SD)
+    of_difference, of_test, of_mean, of_sd = (
+        kind.worded(counted=counted) for kind in (_WELCH_DIFFERENCE, _WELCH, _PART_MEAN, _PART_SD)
     )
     n, in_parts = sum(map(len, parts)), asked or (len(parts[0]), len(parts[1]))
     coverage = n / sum(in_parts) if sum(in_parts) else None
     for position, part, requested in zip(("first", "second"), parts, in_parts, strict=True):
         of_part = len(part) / requested if requested else None
-        for metric, definition, enough in (("part_mean", mean_text, 1), ("part_sd", sd_text, 2)):
+        for kind, enough in ((of_mean, 1), (of_sd, 2)):
             if len(part) < enough:
                 reason = f"{len(part)} {counted}: at least {enough} are needed"
-                yield undefined(metric, definition, reason, n=len(part), coverage=of_part, dims={"part": position})
+                yield undefined(kind, reason, n=len(part), coverage=of_part, dims={"part": position})
                 continue
-            value = part.mean() if metric == "part_mean" else part.std(ddof=1)
-            yield Metric(
-                name=metric,
-                definition=definition,
-                value=value,
-                n=len(part),
-                coverage=of_part,
-                dims={"part": position},
-                reason="no interval: see mean_difference",
-            )
+            value, reason = part.mean() if kind is of_mean else part.std(ddof=1), "no interval: see mean_difference"
+            yield exact(kind, value, len(part), coverage=of_part, reason=reason, dims={"part": position})
     few = any(len(part) < 2 for part in parts)
     if few or not any(np.ptp(part) for part in parts):
         reason = f"fewer than two {counted} in a part" if few else "no variance in either part"
-        yield undefined("mean_difference", difference_text, reason, n=n, coverage=coverage)
-        yield undefined("welch_p", test_text, reason, n=n, coverage=coverage)
+        yield undefined(of_difference, reason, n=n, coverage=coverage)
+        yield undefined(of_test, reason, n=n, coverage=coverage)
         return
     test = _t_test(parts, units or Units.single(n, counted))
     if test is None:
         reason = f"no variance between {units.name if units else counted}"
-        yield undefined("mean_difference", difference_text, reason, n=n, coverage=coverage)
-        yield undefined("welch_p", test_text, reason, n=n, coverage=coverage)
+        yield undefined(of_difference, reason, n=n, coverage=coverage)
+        yield undefined(of_test, reason, n=n, coverage=coverage)
         return
     difference = parts[0].mean() - parts[1].mean()
-    yield estimated("mean_difference", difference_text, difference, n, coverage=coverage, interval=test.interval)
-    yield Metric(
-        name="welch_p",
-        definition=test_text,
-        value=test.p,
-        n=n,
-        units=test.interval.units,
-        coverage=coverage,
-        reason=f"no interval of a p-value; t = {test.t:.3f}, {test.freedom:.1f} degrees of freedom",
-    )
+    yield estimated(of_difference, difference, n, coverage=coverage, interval=test.interval)
+    reason = f"no interval of a p-value; t = {test.t:.3f}, {test.freedom:.1f} degrees of freedom"
+    yield replace(exact(of_test, test.p, n, coverage=coverage, reason=reason), units=test.interval.units)
 
 
 class _Test(NamedTuple):
@@ -441,13 +438,9 @@ def preference_agreement(model: RatingTable, people: RatingTable) -> Metric:
     of_model, of_people, items = _pairs(model, people, "value")
     coverage = len(of_people) / people.n if people.n else None
     if not len(of_people):
-        return undefined(
-            "preference_agreement", _PREFERENCE, "the model and people answered no common item", coverage=coverage
-        )
+        return undefined(_PREFERENCE, "the model and people answered no common item", coverage=coverage)
     same, interval = of_model == of_people, share(of_model == of_people, people.units.of(items))
-    return estimated(
-        "preference_agreement", _PREFERENCE, same.mean(), len(of_people), coverage=coverage, interval=interval
-    )
+    return estimated(_PREFERENCE, same.mean(), len(of_people), coverage=coverage, interval=interval)
 
 
 def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
@@ -462,12 +455,11 @@ def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
     coverage = len(of_people) / people.n if people.n else None
     if not len(of_people):
         reason = "the model and people scored no common item"
-        yield undefined("mean_deviation", _MEAN_DEVIATION, reason, coverage=coverage)
+        yield undefined(_MEAN_DEVIATION, reason, coverage=coverage)
         return
     differences = of_model - of_people
     units = people.units.of(items)
     yield estimated(
-        "mean_deviation",
         _MEAN_DEVIATION,
         differences.mean(),
         len(differences),
@@ -480,7 +472,6 @@ def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
     widest = int(np.abs(steps).max())
     for step in range(-widest, widest + 1):
         yield estimated(
-            "deviation_share",
             _DEVIATION,
             (steps == step).mean(),
             len(steps),

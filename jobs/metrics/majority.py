@@ -1,6 +1,6 @@
-"""Majority answers, and how often a rater agrees with the other raters."""
+"""Shares of answers: of majorities, in subgroups of items, and of answers on which a rater agrees with the others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,22 +8,28 @@ from numpy.typing import NDArray
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import share
-from jobs.metrics.metric import Metric, estimated, no_rated_item, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, no_rated_item, undefined
 
 NONE, NO_MAJORITY = "none of the above", "(no majority)"
 NONE_WORDS = frozenset({"unsure", "none", "none of the above", "none (other)", "none of these", "other", "not sure"})
-_SHARE = (
+_SHARE = MetricKind(
+    "majority_share", Quantity.SHARE, (Topic.MAJORITIES, Topic.MAJORITIES_BY_SUBGROUP), label="share"
+).defined_as(
     "Items for which a majority of the group gave this answer / items with at least {at_least} ratings of the group; a "
     f"majority is more than half of an item's ratings, {NO_MAJORITY} means that there is none, and unsure and none "
     f"count as {NONE!r} (Century, tables 1 and 8); n counts items."
 )
-_WITH_MAJORITY = (
+_WITH_MAJORITY = MetricKind("agreement_with_majority", Quantity.SHARE, (Topic.OTHERS,)).defined_as(
     "Items on which the rater gave the majority's answer (more than half of all ratings, the rater's included) / items "
     "with at least {at_least} ratings and a majority that the rater rated (Century, figure 7); n counts items."
 )
-_WITH_MEAN = (
+_WITH_MEAN = MetricKind("agreement_with_mean", Quantity.SHARE, (Topic.OTHERS,)).defined_as(
     "Items on which the rater's score lies within half a point of the mean of all ratings, the rater's included / "
     "items with at least {at_least} ratings that the rater rated (Century, appendix N); n counts items."
+)
+_ANSWER_SHARE = MetricKind("answer_share", Quantity.SHARE, (Topic.ANSWERS_BY_SUBGROUP,), label="share").defined_as(
+    "Ratings with this answer / the rater's or group's ok ratings of the items of the subgroup (Century, figure 11); "
+    "n counts ratings."
 )
 
 
@@ -72,20 +78,20 @@ def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> I
     """
     names, counts = pooled_counts(answers)
     needed = max(at_least, 1)
-    definition = _SHARE.format(at_least=needed)
+    kind = _SHARE.worded(at_least=needed)
     enough = counts.sum(1) >= needed
     n, coverage = int(enough.sum()), int(enough.sum()) / answers.items if answers.items else None
     if not n:
         reason = no_rated_item(group, at_least=needed)
         dims = {"group": group, "answer": "all"}
-        yield undefined("majority_share", definition, reason, coverage=coverage, status="missing_input", dims=dims)
+        yield undefined(kind, reason, coverage=coverage, status="missing_input", dims=dims)
         return
     chosen = majority(counts[enough])
     for code, name in [*enumerate(names), (-1, NO_MAJORITY)]:
         hit = chosen == code
         dims = {"group": group, "answer": name}
         interval = share(hit, answers.units.of(enough))
-        yield estimated("majority_share", definition, hit.mean(), n, coverage=coverage, interval=interval, dims=dims)
+        yield estimated(kind, hit.mean(), n, coverage=coverage, interval=interval, dims=dims)
 
 
 def rater_unit_agreement(answers: RatingTable, *, at_least: int = 2) -> Iterator[Metric]:
@@ -103,21 +109,20 @@ def rater_unit_agreement(answers: RatingTable, *, at_least: int = 2) -> Iterator
     chosen = majority(counts, at_least=needed)
     rows = (answers.value >= 0) & (chosen[answers.item] >= 0)
     same = answers.value == chosen[answers.item]
-    definition = _WITH_MAJORITY.format(at_least=needed)
+    kind = _WITH_MAJORITY.worded(at_least=needed)
     reason = f"no item of the rater has {needed} ratings and a majority"
-    yield from _by_rater("agreement_with_majority", definition, answers, rows, same, reason=reason)
+    yield from _by_rater(kind, answers, rows, same, reason=reason)
     if answers.scored:
         means, scores = answers.means()
         rows = ~np.isnan(answers.score) & (scores[answers.item] >= needed)
         # 1e-9: rounding must not exclude a mean half a point away
         near = np.abs(np.nan_to_num(answers.score) - np.nan_to_num(means[answers.item])) <= 0.5 + 1e-9
-        definition, reason = _WITH_MEAN.format(at_least=needed), f"no item of the rater has {needed} ratings"
-        yield from _by_rater("agreement_with_mean", definition, answers, rows, near, reason=reason)
+        kind, reason = _WITH_MEAN.worded(at_least=needed), f"no item of the rater has {needed} ratings"
+        yield from _by_rater(kind, answers, rows, near, reason=reason)
 
 
 def _by_rater(
-    metric: str,
-    definition: str,
+    kind: MetricKind,
     answers: RatingTable,
     rows: NDArray[np.bool_],
     hit: NDArray[np.bool_],
@@ -129,8 +134,39 @@ def _by_rater(
     for code, name in enumerate(answers.raters):
         coverage = n[code] / answers.asked[code] if answers.asked[code] else None
         if not n[code]:
-            yield undefined(metric, definition, reason, coverage=coverage, dims={"rater": name})
+            yield undefined(kind, reason, coverage=coverage, dims={"rater": name})
             continue
         of_rater = rows & (answers.rater == code)
         interval, value = share(hit[of_rater], answers.units.of(answers.item[of_rater])), hits[code] / n[code]
-        yield estimated(metric, definition, value, n[code], coverage=coverage, interval=interval, dims={"rater": name})
+        yield estimated(kind, value, n[code], coverage=coverage, interval=interval, dims={"rater": name})
+
+
+def answer_shares(
+    answers: RatingTable, raters: tuple[str, ...], parts: Mapping[str, NDArray[np.bool_]], *, group: str, attribute: str
+) -> Iterator[Metric]:
+    """Yield the share of each answer in each subgroup of items.
+
+    Use it to see whether raters treat the subgroups differently, such as the responses of two models.
+
+    Args:
+        raters: counted together as `group`.
+        parts: value of `attribute` -> bool[items].
+
+    Undefined: none of them rated an item of the subgroup.
+    """
+    chosen = answers.of_raters(raters)
+    for part, members in parts.items():
+        inside = members[chosen.item] & (chosen.value >= 0)
+        counts = np.bincount(chosen.value[inside], minlength=len(chosen.values))
+        n, asked = int(counts.sum()), int(members.sum()) * len(chosen.raters)
+        coverage = n / asked if asked else None
+        dims = {"group": group, "attribute": attribute, "part": part}
+        units = chosen.units.of(chosen.item[inside])
+        for code, (value, count) in enumerate(zip(chosen.values, counts.tolist(), strict=True)):
+            of_answer = {**dims, "answer": value}
+            if n:
+                interval = share(chosen.value[inside] == code, units)
+                yield estimated(_ANSWER_SHARE, count / n, n, coverage=coverage, interval=interval, dims=of_answer)
+            else:
+                reason = f"no ok rating of {group} in this subgroup"
+                yield undefined(_ANSWER_SHARE, reason, coverage=coverage, status="missing_input", dims=of_answer)

@@ -1,12 +1,14 @@
-"""The value of a metric with its interval and basis, or the reason why it is undefined.
+"""A kind of metric, and the value of a metric with its interval and basis, or the reason why it is undefined.
 
 Every module of `jobs.metrics` returns `Metric` objects; `metrics_table` converts them to rows of the table `metrics`.
 """
 
 import json
 import math
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TypedDict
 
 import pyarrow as pa
@@ -19,6 +21,111 @@ from jobs.tables import conform, table
 WIDE_COLUMNS = (
     "metric", "value", "low", "high", "n", "units", "coverage", "status", "reason", "interval_method", "definition",
 )  # fmt: skip
+
+
+class Quantity(StrEnum):
+    """What the values of a metric are, which decides how they are printed and plotted."""
+
+    SHARE = "share"  # 0 to 1, printed as a percentage
+    DIFFERENCE = "difference of shares"  # -1 to 1, printed as a percentage
+    FRACTION = "fraction"  # 0 to 1, printed as a number
+    COEFFICIENT = "coefficient"  # at most 1, such as a correlation
+    SCORE = "score"  # on the scale of its question
+    NUMBER = "number"
+    COUNT = "count"
+    MEAN_OF_COUNTS = "mean of counts"
+    P_VALUE = "p"
+
+    @property
+    def percent(self) -> bool:
+        """Whether values are printed as percentages."""
+        return self in (Quantity.SHARE, Quantity.DIFFERENCE)
+
+
+class Topic(StrEnum):
+    """Metrics that share a table; the value is its title."""
+
+    RATINGS = "Ratings"
+    COMPARISONS = "Comparisons"
+    COMPETITORS = "Comparisons: competitors"
+    STATUSES = "Ratings without an answer"
+    PEOPLE = "People"
+    AGREEMENT = "Agreement among raters"
+    AGREEMENT_BY_SUBGROUP = "Agreement by subgroup"
+    VERSIONS = "One rater asked in several ways"
+    TWO_RATERS = "Agreement of two raters"
+    OTHERS = "Each rater and the other raters"
+    MAJORITIES = "Answers by majority"
+    MAJORITIES_BY_SUBGROUP = "Answers by majority, by subgroup"
+    ANSWERS_BY_SUBGROUP = "Answers by subgroup"
+    SCORES = "Scores"
+    SCORES_BY_SUBGROUP = "Scores by subgroup"
+    SUBGROUPS = "Comparison of subgroups"
+    CHANGES = "Changes between conditions"
+    OVER_BEST = "Models without ratings under the baseline, and the best one there"
+    BIASES = "Biases of judges"
+    WITH_PEOPLE = "Models and people"
+    SINGLE_RATERS = "Models and single raters of a target"
+    DEVIATIONS = "Model’s score minus a person’s"
+    GOLD = "Against gold"
+    WITHOUT_GOLD = "Rated items without gold"
+    WITHOUT_VALUE = "Rated items without a value of an attribute"
+    CROWDTRUTH = "CrowdTruth"
+    WORKERS = "CrowdTruth: workers"
+    TERMS = "Search terms"
+    REFUSALS = "Refusals"
+    REMARKS = "Items that people wrote about"
+    SPAN_STATUSES = "Texts with marked spans by status"
+    SPANS = "Marked spans"
+    DESCRIPTIONS = "Descriptions: mistakes and omissions"
+    MISTAKES = "Descriptions: kinds of mistakes"
+    DESCRIPTION_SCORES = "Scores of descriptions and people"
+    SCENE_GRAPHS = "Scene graphs"
+
+
+AGREEMENTS = (Topic.AGREEMENT, Topic.AGREEMENT_BY_SUBGROUP, Topic.VERSIONS)
+
+
+@dataclass(frozen=True)
+class MetricKind:
+    """What the metrics of one name have in common, declared next to the function that computes them.
+
+    Attributes:
+        name: column `metric` of the table `metrics`.
+        topics: the tables of the report that show it; without any, `place` says where its numbers are.
+        label: words for it, by default the name; `detailed` also names dims, in braces.
+        interval: whether it can have an interval; if not, it is not plotted and needs no remark about a missing one.
+        needs_scale: whether it is undefined if the ends of the question's scale are unknown.
+        definition: one sentence with the source; it says what `n` counts. `worded` fills in what it has in braces.
+    """
+
+    name: str
+    unit: Quantity = Quantity.NUMBER
+    topics: tuple[Topic, ...] = ()
+    label: str = ""
+    detailed: str = ""
+    place: str = ""
+    interval: bool = True
+    needs_scale: bool = False
+    definition: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name.replace("_", " "))
+        can_vary = self.interval and self.unit not in (Quantity.COUNT, Quantity.P_VALUE)
+        object.__setattr__(self, "interval", can_vary)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The dims that `detailed` names."""
+        return tuple(name for _, name, _, _ in string.Formatter().parse(self.detailed) if name)
+
+    def defined_as(self, definition: str) -> "MetricKind":
+        """Return the kind with a definition."""
+        return replace(self, definition=definition)
+
+    def worded(self, **words: object) -> "MetricKind":
+        """Return the kind with the fields of its definition filled in."""
+        return replace(self, definition=self.definition.format(**words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +183,14 @@ class Metric:
         """Return the metric with additional dims; existing dims keep their values."""
         return replace(self, dims={**dims, **self.dims})
 
+    def without_value(self, reason: str) -> "Metric":
+        """Return the metric as undefined, because of `reason`."""
+        cleared = dict.fromkeys(("value", "units", "low", "high", "interval_method"))
+        return replace(self, **cleared, status=Status.SKIPPED, reason=reason)
+
 
 def estimated(
-    name: str,
-    definition: str,
+    kind: MetricKind,
     value: float,
     n: int,
     *,
@@ -89,8 +200,8 @@ def estimated(
 ) -> Metric:
     """Return a metric with a value, and its interval or the reason why there is none."""
     return Metric(
-        name=name,
-        definition=definition,
+        name=kind.name,
+        definition=kind.definition,
         value=value,
         n=n,
         units=interval.units,
@@ -103,9 +214,29 @@ def estimated(
     )
 
 
+def exact(
+    kind: MetricKind,
+    value: float,
+    n: int,
+    *,
+    coverage: float | None = None,
+    reason: str = "a count: no interval",
+    dims: Mapping[str, str] | None = None,
+) -> Metric:
+    """Return a metric with a value and no interval, because of `reason`."""
+    return Metric(
+        name=kind.name,
+        definition=kind.definition,
+        value=value,
+        n=n,
+        coverage=coverage,
+        reason=reason,
+        dims=dims or {},
+    )
+
+
 def undefined(
-    name: str,
-    definition: str,
+    kind: MetricKind,
     reason: str,
     *,
     n: int = 0,
@@ -116,8 +247,8 @@ def undefined(
     """Return a metric without a value; `status`: `missing_input` if nothing was rated, `skipped` if it does not
     apply."""
     return Metric(
-        name=name,
-        definition=definition,
+        name=kind.name,
+        definition=kind.definition,
         value=None,
         n=n,
         coverage=coverage,

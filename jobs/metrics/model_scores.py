@@ -1,10 +1,10 @@
-"""Scores of groups of raters: shares by mean and by any rater, ensembles, biases of judges, subgroups of items.
+"""Scores of groups of raters: shares by mean and by any rater, ensembles, subgroups of items, biases of judges.
 
 Century's tables 2, 3 and 12 and figures 12 and 13. An item is what raters judged: a picture, or a response of a model.
 It has attributes, such as the sub-region or the model that wrote it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,37 +13,84 @@ from numpy.typing import NDArray
 
 from jobs.metrics import intervals
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import Units, bootstrap, ratio
-from jobs.metrics.metric import Metric, estimated, no_rated_item, undefined
+from jobs.metrics.correlation import correlate, correlation_interval
+from jobs.metrics.intervals import (
+    ALL_EQUAL,
+    GROUPS,
+    MIN_UNITS,
+    Interval,
+    Units,
+    block_sums,
+    bootstrap,
+    ratio,
+    student,
+    too_few,
+)
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, no_rated_item, undefined
 
 Floats = NDArray[np.float64]
 Rule = Literal["mean", "any"]
 EPSILON = 1e-9  # rounding must not move a mean below a threshold
 
-_AT_LEAST = {
-    "mean": "Items whose mean score over the group is at least the threshold / items with enough ratings of the group "
-    "(Century, tables 2, 3 and 12); n counts items.",
-    "any": "Items that at least one rater of the group scores at the threshold or higher / items with enough ratings "
-    "of the group (Century, table 2); n counts items.",
-}
-_LOWEST = (
+_LOWEST = MetricKind(
+    "share_lowest", Quantity.SHARE, (Topic.SCORES, Topic.VERSIONS), label="share of lowest score", needs_scale=True
+).defined_as(
     "Items whose mean score over the group is the lowest of the scale / items with enough ratings of the group "
     "(Century, table 2); n counts items."
 )
-_MEAN = "Mean over items of the mean score over the group; n counts items with enough ratings of the group."
-_AVERAGE = (
+_SHARE_AT_LEAST = MetricKind(
+    "share_at_least",
+    Quantity.SHARE,
+    (Topic.SCORES, Topic.SCORES_BY_SUBGROUP, Topic.VERSIONS),
+    label="share of scores from a threshold",
+    detailed="share with {rule} ≥ {threshold}",
+    needs_scale=True,
+)
+_AT_LEAST = {
+    "mean": _SHARE_AT_LEAST.defined_as(
+        "Items whose mean score over the group is at least the threshold / items with enough ratings of the group "
+        "(Century, tables 2, 3 and 12); n counts items."
+    ),
+    "any": _SHARE_AT_LEAST.defined_as(
+        "Items that at least one rater of the group scores at the threshold or higher / items with enough ratings of "
+        "the group (Century, table 2); n counts items."
+    ),
+}
+_MEAN = MetricKind(
+    "group_mean_score", Quantity.SCORE, (Topic.SCORES, Topic.SCORES_BY_SUBGROUP, Topic.VERSIONS), label="mean"
+).defined_as("Mean over items of the mean score over the group; n counts items with enough ratings of the group.")
+_AVERAGE = MetricKind(
+    "average_of_shares",
+    Quantity.SHARE,
+    (Topic.SCORES_BY_SUBGROUP,),
+    label="share of scores from a threshold, averaged over raters",
+    detailed="share ≥ {threshold}, average over {raters} raters",
+    needs_scale=True,
+).defined_as(
     "Mean over raters, where people count as one rater by their mean, of the share of items scored at least the "
     "threshold (Century, figure 13); n counts items."
 )
-_SELF = (
+_SELF = MetricKind("self_preference", Quantity.NUMBER, (Topic.BIASES,)).defined_as(
     "Judge's score minus that of a rater without a stake in the response: mean over responses of the judge's family "
     "minus mean over responses of other families, averaged over such raters: people (by their mean), and judges of "
     "neither the judge's nor the writer's family; n counts responses that one of them scored too."
 )
-_DELTA = (
+_DELTA = MetricKind("share_difference", Quantity.DIFFERENCE, (Topic.SUBGROUPS,), needs_scale=True).defined_as(
     "Share of items whose mean score over the group is at least the threshold, first value minus second "
     "(Century, table 12); n counts items of both."
 )
+PER = 100  # slopes are per this many characters
+POINTS = 25  # points at which the band around a line is computed
+_CORRELATION = MetricKind("length_bias", Quantity.COEFFICIENT, (Topic.BIASES,)).defined_as(
+    "{kind} correlation between the length of a response in characters and the mean score of the rater or group "
+    "(Century, figure 12); n counts responses."
+)
+_SLOPE = MetricKind("length_slope", Quantity.NUMBER, (Topic.BIASES,)).defined_as(
+    f"Points of the scale by which the mean score of the rater or group changes per {PER} characters of the response: "
+    "slope of the least-squares line (Century, figure 12); n counts responses."
+)
+STUDENT = "Student's t of the least-squares slope 95%, n - 2 degrees of freedom"
+SLOPE_JACKKNIFE = "Student's t of the least-squares slope 95%, jackknife over {units}"
 
 
 def inverted(answers: RatingTable, *, low: float, high: float) -> RatingTable:
@@ -87,7 +134,7 @@ def share_at_least(answers: RatingTable, group: RaterGroup, threshold: float, *,
         scored = np.where(rated, best, np.nan)
     hit = scored[rated] >= threshold - EPSILON
     dims = {"group": group.name, "threshold": f"{threshold:g}", "rule": rule}
-    return _share("share_at_least", _AT_LEAST[rule], hit, rated, units=answers.units, group=group, dims=dims)
+    return _share(_AT_LEAST[rule], hit, rated, units=answers.units, group=group, dims=dims)
 
 
 def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metric:
@@ -99,7 +146,7 @@ def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metr
     rated = ~np.isnan(scored)
     hit = scored[rated] <= lowest + EPSILON
     dims = {"group": group.name}
-    return _share("share_lowest", _LOWEST, hit, rated, units=answers.units, group=group, dims=dims)
+    return _share(_LOWEST, hit, rated, units=answers.units, group=group, dims=dims)
 
 
 def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
@@ -112,10 +159,9 @@ def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
     rated = scored[has_score]
     coverage = len(rated) / answers.items if answers.items else None
     if not len(rated):
-        return _no_rated_item("group_mean_score", _MEAN, group, coverage, {"group": group.name})
+        return _no_rated_item(_MEAN, group, coverage, {"group": group.name})
     interval = bootstrap(np.stack([rated, np.ones(len(rated))], 1), ratio, answers.units.of(has_score))
     return estimated(
-        "group_mean_score",
         _MEAN,
         rated.mean(),
         len(rated),
@@ -139,9 +185,7 @@ def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], thresh
     anyone = np.any(rated, axis=0) if rated else np.zeros(0, bool)
     n, coverage = int(anyone.sum()), float(anyone.mean()) if len(anyone) else None
     if not n:
-        return undefined(
-            "average_of_shares", _AVERAGE, "no rating is ok", coverage=coverage, status="missing_input", dims=dims
-        )
+        return undefined(_AVERAGE, "no rating is ok", coverage=coverage, status="missing_input", dims=dims)
     columns = np.concatenate([np.stack(hits), np.stack(rated)]).T.astype(np.float64)[anyone]
     half = len(groups)
 
@@ -151,7 +195,6 @@ def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], thresh
     with np.errstate(invalid="ignore"):
         value = float(average(columns.sum(0)[None])[0])
     return estimated(
-        "average_of_shares",
         _AVERAGE,
         value,
         n,
@@ -173,7 +216,7 @@ def difference(
     Undefined: one of them has no item with enough ratings, or `threshold` is None because none is on the scale.
     """
     if threshold is None:
-        return undefined("share_difference", _DELTA, "no threshold is on the scale", dims={"group": group.name})
+        return undefined(_DELTA, "no threshold is on the scale", dims={"group": group.name})
     scored = means_of(answers, group)
     dims = {"group": group.name, "threshold": f"{threshold:g}"}
     hit = np.where(np.isnan(scored), np.nan, scored >= threshold - EPSILON)
@@ -182,10 +225,10 @@ def difference(
     asked = int((first | second).sum())
     coverage = (n_a + n_b) / asked if asked else None
     if not n_a or not n_b:
-        return _no_rated_item("share_difference", _DELTA, group, coverage, dims)
+        return _no_rated_item(_DELTA, group, coverage, dims)
     value = float(np.nanmean(parts[0]) - np.nanmean(parts[1]))
     interval = intervals.difference(parts[0], parts[1], answers.units)
-    return estimated("share_difference", _DELTA, value, n_a + n_b, coverage=coverage, interval=interval, dims=dims)
+    return estimated(_DELTA, value, n_a + n_b, coverage=coverage, interval=interval, dims=dims)
 
 
 def self_preference(
@@ -225,7 +268,7 @@ def self_preference(
     if not sums:
         scored = written & ~np.isnan(scores)
         reason = _no_neutral_rater(scored & own_family, scored & ~own_family)
-        return undefined("self_preference", _SELF, reason, coverage=coverage, dims={"rater": judge})
+        return undefined(_SELF, reason, coverage=coverage, dims={"rater": judge})
     rows = np.stack(sums, axis=1)[used]
 
     def preference(sums: Floats) -> Floats:
@@ -237,7 +280,6 @@ def self_preference(
     sides = ((is_own, "its family"), (~is_own, "other families"))
     fewest, family = min((units.of(side).count, name) for side, name in sides)
     return estimated(
-        "self_preference",
         _SELF,
         float(preference(rows.sum(0)[None])[0]),
         len(rows),
@@ -260,32 +302,16 @@ def _no_neutral_rater(of_family: NDArray[np.bool_], of_others: NDArray[np.bool_]
     )
 
 
-def disaggregated(
-    answers: RatingTable,
-    groups: Iterable[RaterGroup],
-    parts: Mapping[str, NDArray[np.bool_]],
-    threshold: float,
-    *,
-    attribute: str,
-    minimum: int,
-    averaged: Sequence[RaterGroup] | None = None,
-) -> Iterator[Metric]:
-    """Yield shares at the threshold by mean for each subgroup of items, and the average over groups of figure 13.
+def shares(
+    answers: RatingTable, groups: Sequence[RaterGroup], threshold: float, *, averaged: Sequence[RaterGroup]
+) -> list[Metric]:
+    """Return the share at the threshold by the mean of each group, and the average over groups of figure 13.
 
     Args:
-        parts: value of the attribute -> bool[items].
-        minimum: the reason of a metric with fewer items contains a remark.
-        averaged: the groups of the average: each model, and people as one group; None: all groups.
+        averaged: the groups of the average: each model, and people as one group; there is none of a single group.
     """
-    all_groups = list(groups)
-    averaged = all_groups if averaged is None else averaged
-    for value, chosen in parts.items():
-        part = answers.of_items(chosen)
-        metrics = [share_at_least(part, group, threshold) for group in all_groups]
-        if len(averaged) > 1:
-            metrics.append(average_of_shares(part, averaged, threshold))
-        for metric in metrics:
-            yield marked(metric, minimum).at(attribute=attribute, part=value)
+    metrics = [share_at_least(answers, group, threshold) for group in groups]
+    return metrics + ([average_of_shares(answers, averaged, threshold)] if len(averaged) > 1 else [])
 
 
 def marked(metric: Metric, minimum: int, *, n: int | None = None) -> Metric:
@@ -303,8 +329,7 @@ def marked(metric: Metric, minimum: int, *, n: int | None = None) -> Metric:
 
 
 def _share(
-    metric: str,
-    definition: str,
+    kind: MetricKind,
     hit: NDArray[np.bool_],
     rated: NDArray[np.bool_],
     *,
@@ -315,13 +340,122 @@ def _share(
     """Return the share of bool[rated items] `hit`; `rated` and `units` are those of all items."""
     n, coverage = int(rated.sum()), float(rated.mean()) if len(rated) else None
     if not n:
-        return _no_rated_item(metric, definition, group, coverage, dims)
+        return _no_rated_item(kind, group, coverage, dims)
     interval = intervals.share(hit, units.of(rated))
-    return estimated(metric, definition, hit.mean(), n, coverage=coverage, interval=interval, dims=dims)
+    return estimated(kind, hit.mean(), n, coverage=coverage, interval=interval, dims=dims)
 
 
-def _no_rated_item(
-    metric: str, definition: str, group: RaterGroup, coverage: float | None, dims: dict[str, str]
-) -> Metric:
+def _no_rated_item(kind: MetricKind, group: RaterGroup, coverage: float | None, dims: dict[str, str]) -> Metric:
     reason = no_rated_item(group.name, at_least=group.at_least)
-    return undefined(metric, definition, reason, coverage=coverage, status="missing_input", dims=dims)
+    return undefined(kind, reason, coverage=coverage, status="missing_input", dims=dims)
+
+
+@dataclass(frozen=True)
+class LengthFit:
+    """The least-squares line of scores on lengths.
+
+    Attributes:
+        slope, intercept: score = intercept + slope * characters.
+        low, high: 95 % interval of the slope; None with fewer than 5 units or if all responses are on the line.
+        x, band_low, band_high: 95 % interval of the line at ascending lengths; empty without an interval.
+    """
+
+    slope: float
+    intercept: float
+    low: float | None
+    high: float | None
+    x: Floats
+    band_low: Floats
+    band_high: Floats
+
+
+def length_fit(lengths: Floats, scores: Floats, units: Units | None = None) -> LengthFit | None:
+    """Return the line of float64[n] scores on float64[n] lengths without NaN; None if all lengths are equal or n < 3.
+
+    If each response is a unit, the intervals assume errors of equal variance; otherwise their standard errors are those
+    of a jackknife over units.
+    """
+    n = len(lengths)
+    if n < 3 or not np.ptp(lengths):
+        return None
+    center = lengths.mean()
+    spread = float(((lengths - center) ** 2).sum())
+    slope = float(((lengths - center) * (scores - scores.mean())).sum()) / spread
+    intercept = float(scores.mean() - slope * center)
+    residuals = scores - intercept - slope * lengths
+    deviation = float(np.sqrt((residuals**2).sum() / (n - 2)))
+    empty = np.zeros(0)
+    units = units or Units.single(n)
+    x = np.linspace(lengths.min(), lengths.max(), POINTS)
+    if units.count < MIN_UNITS or deviation < EPSILON:
+        return LengthFit(slope, intercept, None, None, empty, empty, empty)
+    if units.are_rows:
+        from scipy.stats import t
+
+        width = float(t.ppf(0.975, n - 2)) * deviation
+        half, of_slope = width * np.sqrt(1 / n + (x - center) ** 2 / spread), width / float(np.sqrt(spread))
+    else:
+        without = _lines_without_units(lengths - center, scores, units)
+        if not np.isfinite(without).all():
+            return LengthFit(slope, intercept, None, None, empty, empty, empty)
+        groups, centred = len(without), without - without.mean(0)
+        covariance = student(groups) ** 2 * (groups - 1) / groups * centred.T @ centred
+        at = np.stack([np.ones(POINTS), x - center], axis=1)
+        half, of_slope = np.sqrt(((at @ covariance) * at).sum(1)), float(np.sqrt(covariance[1, 1]))
+    middle = intercept + slope * x
+    return LengthFit(slope, intercept, slope - of_slope, slope + of_slope, x, middle - half, middle + half)
+
+
+def _lines_without_units(x: Floats, y: Floats, units: Units) -> Floats:
+    """Return float64[groups, 2], intercept and slope of the lines without each group of units; NaN without variance."""
+    sums = block_sums(np.stack([np.ones(len(x)), x, y, x * x, x * y], axis=1), units, most=GROUPS)
+    n, x_, y_, xx, xy = (sums.sum(0) - sums).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = (n * xy - x_ * y_) / (n * xx - x_ * x_)
+        return np.stack([(y_ - slope * x_) / n, slope], axis=1)
+
+
+def length_bias(answers: RatingTable, group: RaterGroup, lengths: Floats) -> Iterator[Metric]:
+    """Yield the Pearson and Spearman correlation of the group's mean score with the responses' lengths, and the slope.
+
+    Use it to see whether judges reward long responses.
+
+    Args:
+        lengths: float64[items], characters, NaN where unknown.
+
+    Undefined: fewer than three responses, or all have the same length or, for correlations, the same score.
+    """
+    x, y, units = scored_lengths(answers, group, lengths)
+    n = len(x)
+    coverage = n / answers.items if answers.items else None
+    for kind in ("pearson", "spearman"):
+        metric_kind, dims = _CORRELATION.worded(kind=kind.capitalize()), {"group": group.name, "kind": kind}
+        r = correlate(x, y, kind)
+        if r is None:
+            reason = _few(n) or "all responses have the same length or the same score"
+            yield undefined(metric_kind, reason, n=n, coverage=coverage, dims=dims)
+            continue
+        interval = correlation_interval(x, y, kind, units)
+        yield estimated(metric_kind, r, n, coverage=coverage, interval=interval, dims=dims)
+    dims = {"group": group.name}
+    if (fit := length_fit(x, y, units)) is None:
+        reason = _few(n) or "all responses have the same length"
+        yield undefined(_SLOPE, reason, n=n, coverage=coverage, dims=dims)
+        return
+    if fit.low is None or fit.high is None:
+        interval = too_few(units.count, units.name) or Interval(reason=ALL_EQUAL, units=units.count)
+    else:
+        method = STUDENT if units.are_rows else SLOPE_JACKKNIFE.format(units=units.name)
+        interval = Interval(fit.low * PER, fit.high * PER, method, units=units.count)
+    yield estimated(_SLOPE, fit.slope * PER, n, coverage=coverage, interval=interval, dims=dims)
+
+
+def scored_lengths(answers: RatingTable, group: RaterGroup, lengths: Floats) -> tuple[Floats, Floats, Units]:
+    """Return the lengths, the group's mean scores, and the units of the responses that have both."""
+    scores = means_of(answers, group)
+    both = ~np.isnan(scores) & ~np.isnan(lengths)
+    return lengths[both], scores[both], answers.units.of(both)
+
+
+def _few(n: int) -> str:
+    return f"{n} responses: at least 3 are needed" if n < 3 else ""

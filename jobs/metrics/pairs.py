@@ -13,38 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.intervals import Units, block_sums, bootstrap, bootstrap_blocks, ratio, share
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, undefined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 ANSWERS, PROBABILITIES = "answer", "probability"  # what is averaged over the orders
 TIE = 1e-9  # differences from 0.5 below this are rounding of mean probabilities: a tie
 _STEPS, _CONVERGED = 100, 1e-10  # most steps of Newton's method, and the change that ends it
-_BIAS = (
+_BIAS = MetricKind("position_bias", Quantity.SHARE, (Topic.COMPARISONS,)).defined_as(
     "Pairs answered in both orders for which the answers name the same position (first twice, or second twice) / such "
     "pairs; a rater who always chooses one position scores 1; n counts pairs."
 )
-_FIRST = (
+_FIRST = MetricKind("first_position_share", Quantity.SHARE, (Topic.COMPARISONS,)).defined_as(
     "Answers that choose the picture shown first, ties as one half / answers; 0.5 without a bias; n counts answers."
 )
-_AGREEMENT = (
+_AGREEMENT = MetricKind("pair_agreement", Quantity.SHARE, (Topic.COMPARISONS,)).defined_as(
     "People's answers that choose the item which the model prefers, its {what} averaged over both orders; one half if "
     "either prefers neither / people's answers to pairs that the model answered (Rome, table 2); n counts people's "
     "answers."
 )
-_WIN_RATE = (
+_WIN_RATE = MetricKind("win_rate", Quantity.SHARE, (Topic.COMPETITORS,)).defined_as(
     "Mean preference for the items of this {competitors} over those of others, averaged over both orders; n counts "
     "pairs; the bootstrap draws prompts."
 )
-_STRENGTH = (
+_STRENGTH = MetricKind("bradley_terry", Quantity.NUMBER, (Topic.COMPETITORS,), label="Bradley-Terry").defined_as(
     "Bradley-Terry strength (log-odds, mean 0 over all {competitors}s; Bradley and Terry 1952), fitted to the "
     "preferences of pairs of different {competitors}s; a difference d means that the stronger wins with odds exp(d), "
     "or 173.7 d points of Elo; n counts pairs; the bootstrap draws prompts."
-)
-
-
-_DOUBLE = (
-    "Pairs with more than one rating by people, in either order and of any status (Rome, table 1); n counts ratings."
 )
 
 
@@ -119,19 +114,6 @@ def side(preference: Floats) -> Floats:
     return np.where(np.abs(centred) <= TIE, 0.0, np.sign(centred))
 
 
-def rated_more_than_once(pair: Ints, *, answered: int) -> Metric:
-    """Return the number of pairs with several ratings. Use it to describe the people's task: both orders are one pair.
-
-    Args:
-        pair: int64[n], the pair of each requested rating, n of at least 1.
-        answered: number of ok ratings.
-    """
-    return Metric(
-        name="pairs_double", definition=_DOUBLE, value=int((np.bincount(pair) > 1).sum()), n=len(pair),
-        coverage=answered / len(pair), reason="a count: no interval",
-    )  # fmt: skip
-
-
 def position_metrics(comparisons: Comparisons, pairs: int, group: Ints | None = None) -> Iterator[Metric]:
     """Yield the position bias and the share of answers that choose the first picture.
 
@@ -152,17 +134,17 @@ def position_metrics(comparisons: Comparisons, pairs: int, group: Ints | None = 
         positions = side(both)
         same = (positions[:, 0] == positions[:, 1]) & (positions[:, 0] != 0)
         interval = share(same, units.of(in_both))
-        yield estimated("position_bias", _BIAS, same.mean(), len(both), coverage=coverage, interval=interval)
+        yield estimated(_BIAS, same.mean(), len(both), coverage=coverage, interval=interval)
     else:
         reason = "no pair was answered in both orders"
-        yield undefined("position_bias", _BIAS, reason, coverage=coverage)
+        yield undefined(_BIAS, reason, coverage=coverage)
     if not comparisons.n:
-        yield undefined("first_position_share", _FIRST, "no answer", coverage=coverage, status="missing_input")
+        yield undefined(_FIRST, "no answer", coverage=coverage, status="missing_input")
         return
     rows = np.stack([comparisons.first, np.ones(comparisons.n)], 1)
     interval = bootstrap(rows, ratio, units.of(comparisons.pair))
     value = float(comparisons.first.mean())
-    yield estimated("first_position_share", _FIRST, value, comparisons.n, coverage=coverage, interval=interval)
+    yield estimated(_FIRST, value, comparisons.n, coverage=coverage, interval=interval)
 
 
 def pair_agreement(preference: Floats, people: Comparisons, *, by: str, group: Ints | None = None) -> Metric:
@@ -180,20 +162,18 @@ def pair_agreement(preference: Floats, people: Comparisons, *, by: str, group: I
     Undefined: the model and people answered no common pair.
     """
     averaged = "answers" if by == ANSWERS else "probabilities of the answers"
-    definition, dims = _AGREEMENT.format(what=averaged), {"by": by}
+    kind, dims = _AGREEMENT.worded(what=averaged), {"by": by}
     used = people.where(~np.isnan(preference[people.pair]))
     coverage = used.n / people.n if people.n else None
     if not used.n:
         reason = "the model and people answered no common pair"
-        return undefined("pair_agreement", definition, reason, coverage=coverage, dims=dims)
+        return undefined(kind, reason, coverage=coverage, dims=dims)
     of_model = side(preference)[used.pair]
     of_people = side(used.first) * np.where(used.order == 0, 1, -1)
     agrees = (1 + of_model * of_people) / 2
     rows = np.stack([agrees, np.ones(used.n)], 1)
     interval = bootstrap(rows, ratio, _units(group, len(preference)).of(used.pair))
-    return estimated(
-        "pair_agreement", definition, float(agrees.mean()), used.n, coverage=coverage, interval=interval, dims=dims
-    )
+    return estimated(kind, float(agrees.mean()), used.n, coverage=coverage, interval=interval, dims=dims)
 
 
 def _units(group: Ints | None, pairs: int) -> Units:
@@ -231,7 +211,7 @@ def competitor_metrics(preference: Floats, pairs: PairTable) -> Iterator[Metric]
     for place, code in enumerate(codes.tolist()):
         n = int(((first == place) | (second == place)).sum())
         dims = {"competitor": pairs.names[code]}
-        rate = _WIN_RATE.format(competitors=pairs.kind)
+        rate = _WIN_RATE.worded(competitors=pairs.kind)
 
         def win_rate(drawn: Floats, place: int = place) -> Floats:
             wins = drawn.reshape(-1, size, size)
@@ -244,16 +224,14 @@ def competitor_metrics(preference: Floats, pairs: PairTable) -> Iterator[Metric]
 
         value = float(win_rate(total[None])[0])
         interval = bootstrap_blocks(sums, win_rate, units=prompts, unit_name="prompts")
-        yield estimated("win_rate", rate, value, n, coverage=coverage, interval=interval, dims=dims)
-        definition = _STRENGTH.format(competitors=pairs.kind)
+        yield estimated(rate, value, n, coverage=coverage, interval=interval, dims=dims)
+        kind = _STRENGTH.worded(competitors=pairs.kind)
         if np.isnan(strength[place]):
             reason = "a competitor, or a set of them, won or lost all comparisons with the others"
-            yield undefined("bradley_terry", definition, reason, n=n, coverage=coverage, dims=dims)
+            yield undefined(kind, reason, n=n, coverage=coverage, dims=dims)
             continue
         interval = bootstrap_blocks(sums, fit, units=prompts, unit_name="prompts")
-        yield estimated(
-            "bradley_terry", definition, float(strength[place]), n, coverage=coverage, interval=interval, dims=dims
-        )
+        yield estimated(kind, float(strength[place]), n, coverage=coverage, interval=interval, dims=dims)
 
 
 class _Memo:

@@ -1,4 +1,5 @@
-"""Numbers of ratings by rater and by status (Century, appendices L and T; Rome, table 1)."""
+"""Numbers of ratings by rater and by status (Century, appendices L and T; Rome, table 1), and shares of items that
+people wrote about."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,41 +9,75 @@ from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import ShareSums, bootstrap, proportion, ratio, share
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.intervals import ShareSums, Units, bootstrap, proportion, ratio, share
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
 
-_PEOPLE = "Number of people who were asked the question (Century, section 3.3 and appendix T); n counts people."
-_MEAN = (
+_RATINGS = {
+    name: MetricKind(name, Quantity.COUNT, (Topic.RATINGS,), label=label).defined_as(definition)
+    for name, label, definition in (
+        ("ratings_total", "ratings", "Ratings requested or given, of any status (Rome, table 1); n counts ratings."),
+        (
+            "ratings_double",
+            "rated more than once",
+            "Items with more than one rating, of any status (Rome, table 1); n counts ratings.",
+        ),
+        (
+            "pairs_double",
+            "pairs rated more than once",
+            "Pairs with more than one rating by people, in either order and of any status (Rome, table 1); n counts "
+            "ratings.",
+        ),
+        (
+            "ratings_repeated",
+            "repeated ratings",
+            "Repeated ratings of an item by the same rater (samples, layouts), merged into one; n counts ratings.",
+        ),
+        ("ratings_excluded", "excluded ratings", "Ratings whose status is not ok (Rome, table 1); n counts ratings."),
+        ("ratings_left", "ratings used", "Ratings whose status is ok (Rome, table 1); n counts ratings."),
+    )
+}
+_PER_PERSON = MetricKind(
+    "ratings_per_person", Quantity.MEAN_OF_COUNTS, (Topic.RATINGS,), label="per person", interval=False
+).defined_as("Mean number of ratings per person, of any status (Rome, section 4.1); n counts people.")
+_PER_PERSON_SD = MetricKind(
+    "ratings_per_person_sd", Quantity.MEAN_OF_COUNTS, (Topic.RATINGS,), label="per person, SD", interval=False
+).defined_as(
+    "Standard deviation (n - 1) of the number of ratings per person, of any status (Rome, section 4.1); n counts "
+    "people."
+)
+_STATUS_SHARE = MetricKind("status_share", Quantity.SHARE, (Topic.STATUSES,), label="share").defined_as(
+    "Ratings of the group that ended with this status / all ratings of the group; n counts ratings."
+)
+_PEOPLE = MetricKind("people_total", Quantity.COUNT, (Topic.PEOPLE,), label="people").defined_as(
+    "Number of people who were asked the question (Century, section 3.3 and appendix T); n counts people."
+)
+_MEAN = MetricKind("items_per_person", Quantity.MEAN_OF_COUNTS, (Topic.PEOPLE,)).defined_as(
     "Mean over people of the number of items that a person answered the question about (Century, section 3.3 and "
     "appendix T); n counts people."
 )
-_SD = (
+_SD = MetricKind(
+    "items_per_person_sd", Quantity.MEAN_OF_COUNTS, (Topic.PEOPLE,), label="items per person, SD"
+).defined_as(
     "Standard deviation over people (n - 1) of the number of items that a person answered the question about "
     "(Century, section 3.3 and appendix T); n counts people."
 )
+_REPORTED_SHARE = MetricKind("reported_share", Quantity.SHARE, (Topic.PEOPLE,), detailed="share of {of}")
 _REPORTED = {
-    "items": "Items that at least one person reported / items that people were asked about (Century, appendices L and "
-    "T); n counts items.",
-    "people": "People who reported at least one item / people who were asked (Century, appendices L and T); n counts "
-    "people.",
+    "items": _REPORTED_SHARE.defined_as(
+        "Items that at least one person reported / items that people were asked about (Century, appendices L and T); n "
+        "counts items."
+    ),
+    "people": _REPORTED_SHARE.defined_as(
+        "People who reported at least one item / people who were asked (Century, appendices L and T); n counts people."
+    ),
 }
-_STATUS_SHARE = "Ratings of the group that ended with this status / all ratings of the group; n counts ratings."
-_WITHOUT_VALUE = (
+_WITHOUT_VALUE = MetricKind("without_value", Quantity.SHARE, (Topic.WITHOUT_VALUE,), interval=False).defined_as(
     "Rated items without a value of the attribute, which are in no subgroup of it / rated items; n counts items."
 )
-_COUNTS = {
-    "ratings_total": "Ratings requested or given, of any status (Rome, table 1); n counts ratings.",
-    "ratings_double": "Items with more than one rating, of any status (Rome, table 1); n counts ratings.",
-    "ratings_repeated": "Repeated ratings of an item by the same rater (samples, layouts), merged into one; n counts "
-    "ratings.",
-    "ratings_excluded": "Ratings whose status is not ok (Rome, table 1); n counts ratings.",
-    "ratings_left": "Ratings whose status is ok (Rome, table 1); n counts ratings.",
-}
-_PER_PERSON = {
-    "ratings_per_person": "Mean number of ratings per person, of any status (Rome, section 4.1); n counts people.",
-    "ratings_per_person_sd": "Standard deviation (n - 1) of the number of ratings per person, of any status (Rome, "
-    "section 4.1); n counts people.",
-}
+_SHARE = MetricKind("remark_share", Quantity.SHARE, (Topic.REMARKS,), label="share").defined_as(
+    "Items about which a person wrote in the field / items that a person rated with the rubric (Century, appendix U: "
+    "factual errors); n counts items."
+)
 
 
 def participation(
@@ -72,27 +107,22 @@ def participation(
     dims = {"group": group}
     items = np.bincount(answers.rater, minlength=people).astype(np.float64)
     coverage = answers.coverage
-    yield Metric(
-        name="people_total", definition=_PEOPLE, value=people, n=people, coverage=1.0, reason="a count: no interval",
-        dims=dims,
-    )  # fmt: skip
+    yield exact(_PEOPLE, people, people, coverage=1.0, dims=dims)
     rows = np.stack([items, np.ones(people), items**2], axis=1)
     interval = bootstrap(rows, ratio, unit_name="people")
-    yield estimated("items_per_person", _MEAN, items.mean(), people, coverage=coverage, interval=interval, dims=dims)
+    yield estimated(_MEAN, items.mean(), people, coverage=coverage, interval=interval, dims=dims)
     if people > 1:
         interval = bootstrap(rows, _deviation, unit_name="people")
         value = float(items.std(ddof=1))
-        yield estimated("items_per_person_sd", _SD, value, people, coverage=coverage, interval=interval, dims=dims)
+        yield estimated(_SD, value, people, coverage=coverage, interval=interval, dims=dims)
     else:
-        yield undefined("items_per_person_sd", _SD, "one person", n=1, coverage=coverage, dims=dims)
+        yield undefined(_SD, "one person", n=1, coverage=coverage, dims=dims)
     reporters = sum(bool(ended.get(name, {}).get(Status.REPORTED)) for name in answers.raters)
     of_items, of_people = share(reported[asked], answers.units.of(asked)), proportion(reporters, people)
     counted = (("items", int(reported.sum()), int(asked.sum()), of_items), ("people", reporters, people, of_people))
     for reported_by, hits, n, interval in counted:
-        yield estimated(
-            "reported_share", _REPORTED[reported_by], hits / n, n, coverage=1.0, interval=interval,
-            dims={**dims, "of": reported_by},
-        )  # fmt: skip
+        at = dims | {"of": reported_by}
+        yield estimated(_REPORTED[reported_by], hits / n, n, coverage=1.0, interval=interval, dims=at)
 
 
 def _deviation(sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -119,7 +149,6 @@ def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Metri
         rows = np.array([[statuses.get(status, 0), sum(statuses.values())] for statuses in ended], np.float64)
         hits = int(rows[:, 0].sum())
         yield estimated(
-            "status_share",
             _STATUS_SHARE,
             hits / total,
             total,
@@ -141,14 +170,17 @@ def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterat
     counts = {"ratings_total": total, "ratings_double": double, "ratings_repeated": repeated}
     counts |= {"ratings_excluded": total - ok, "ratings_left": ok}
     for metric, value in counts.items():
-        yield Metric(
-            name=metric,
-            definition=_COUNTS[metric],
-            value=value,
-            n=total,
-            reason="a count: no interval",
-            coverage=ok / total if total else None,
-        )
+        yield exact(_RATINGS[metric], value, total, coverage=ok / total if total else None)
+
+
+def rated_more_than_once(pair: NDArray[np.int64], *, answered: int) -> Metric:
+    """Return the number of pairs with several ratings. Use it to describe the people's task: both orders are one pair.
+
+    Args:
+        pair: int64[n], the pair of each requested rating, n of at least 1.
+        answered: number of ok ratings.
+    """
+    return exact(_RATINGS["pairs_double"], int((np.bincount(pair) > 1).sum()), len(pair), coverage=answered / len(pair))
 
 
 def without_value(with_value: int, rated: int, *, attribute: str) -> Metric:
@@ -157,11 +189,10 @@ def without_value(with_value: int, rated: int, *, attribute: str) -> Metric:
     Args:
         with_value: number of rated items with a value; rated: number of rated items, at least 1.
     """
-    return Metric(
-        name="without_value",
-        definition=_WITHOUT_VALUE,
-        value=1 - with_value / rated,
-        n=rated,
+    return exact(
+        _WITHOUT_VALUE,
+        1 - with_value / rated,
+        rated,
         coverage=1.0,
         reason="a share of these items, not of a sample: no interval",
         dims={"attribute": attribute},
@@ -181,12 +212,29 @@ def workload(ended: Sequence[Mapping[str, int]]) -> Iterator[Metric]:
     numbers = np.array([sum(statuses.values()) for statuses in ended], np.float64)
     ok = sum(statuses.get(Status.OK, 0) for statuses in ended)
     coverage = ok / float(numbers.sum()) if numbers.sum() else None
-    for metric, least in (("ratings_per_person", 1), ("ratings_per_person_sd", 2)):
-        definition = _PER_PERSON[metric]
+    for kind, least in ((_PER_PERSON, 1), (_PER_PERSON_SD, 2)):
         if len(numbers) < least:
             reason = f"fewer than {least} people ({len(numbers)})"
-            yield undefined(metric, definition, reason, n=len(numbers), coverage=coverage)
+            yield undefined(kind, reason, n=len(numbers), coverage=coverage)
             continue
         value = float(numbers.mean() if least == 1 else numbers.std(ddof=1))
-        reason = "a count: no interval"
-        yield Metric(name=metric, definition=definition, value=value, n=len(numbers), reason=reason, coverage=coverage)
+        yield exact(kind, value, len(numbers), coverage=coverage)
+
+
+def remark_share(written: NDArray[np.bool_], rated: NDArray[np.bool_], units: Units | None = None) -> Metric:
+    """Return the share of rated items about which at least one person wrote something.
+
+    Use it where noticing is voluntary, such as factual errors: the share is a lower bound.
+
+    Args:
+        written: bool[items], whether a person wrote in the field; items that nobody rated are ignored.
+        rated: bool[items], whether a person rated the item.
+        units: of the items; None: each item is one.
+
+    Undefined: no item is rated.
+    """
+    n = int(rated.sum())
+    if not n:
+        return undefined(_SHARE, "no item has a rating of a person", status="missing_input")
+    interval = share(written[rated], units and units.of(rated))
+    return estimated(_SHARE, written[rated].mean(), n, coverage=n / len(rated), interval=interval)

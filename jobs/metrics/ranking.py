@@ -5,22 +5,37 @@ such as unreadable pictures, have no rank: `asked` - n counts them, and they low
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.intervals import bootstrap, ratio, share
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, estimated, exact, undefined
 
 Ranks = NDArray[np.int64]
-_MRR = "Mean of 1 / rank of the first right answer over ranked queries, 0 if it is not in the list"
-_MRR_CHANGE = (
-    "Mean of 1 / rank under the second ranking minus that under the first, over queries that both rank; the interval "
-    "draws queries with both their ranks; n counts queries."
+_PLACE = "the tables of metrics of rankings"
+_MRR = MetricKind("mrr@k", Quantity.FRACTION, place=_PLACE).defined_as(
+    "Mean of 1 / rank of the first right answer over ranked queries, 0 if it is not in the list{past} (TRIC, section "
+    "IV.B); n counts ranked queries: those without a list are left out."
 )
-_ACCURACY = "Share of ranked queries with a right answer among the first k (CAIRE, table 3); n counts queries."
-_RIGHT = "Distinct right answers of the queries (CAIRE, table 4); n counts queries."
-_RECALL = "Mean share of a query's right answers that are among the first k; n counts ranked queries."
+_MRR_CHANGE = MetricKind("mrr_change@k", Quantity.NUMBER, place=_PLACE).defined_as(
+    "Mean of 1 / rank under the second ranking minus that under the first, over queries that both rank; the interval "
+    "draws queries with both their ranks; n counts queries.{past}"
+)
+_ACCURACY = MetricKind("accuracy@k", Quantity.SHARE, place=_PLACE).defined_as(
+    "Share of ranked queries with a right answer among the first k (CAIRE, table 3); n counts queries."
+)
+_RECALL = MetricKind("recall@k", Quantity.SHARE, place=_PLACE).defined_as(
+    "Mean share of a query's right answers that are among the first k; n counts ranked queries."
+)
+_RANDOM = MetricKind("random_mrr@k", Quantity.FRACTION, place=_PLACE).defined_as(
+    "Expected MRR of the captions in random order: sum of 1 / rank over the number of captions (TRIC, section VII); "
+    "n counts captions."
+)
+_RIGHT = MetricKind("right_answers", Quantity.COUNT, place=_PLACE).defined_as(
+    "Distinct right answers of the queries (CAIRE, table 4); n counts queries."
+)
 
 
 def reciprocal_ranks(ranks: ArrayLike, *, cut: int | None = None) -> NDArray[np.float64]:
@@ -41,8 +56,7 @@ def mrr(ranks: ArrayLike, *, cut: int | None = None, asked: int | None = None) -
         asked: number of queries, ranked or not.
     """
     past = f" or its rank is above {cut}" if cut else ""
-    definition = f"{_MRR}{past} (TRIC, section IV.B); n counts ranked queries: those without a list are left out."
-    return _mean(f"mrr@{cut}" if cut else "mrr", definition, reciprocal_ranks(ranks, cut=cut), asked=asked)
+    return _mean(_at(_MRR, cut).worded(past=past), reciprocal_ranks(ranks, cut=cut), asked=asked)
 
 
 def mrr_change(first: ArrayLike, second: ArrayLike, *, cut: int | None = None, asked: int | None = None) -> Metric:
@@ -63,8 +77,7 @@ def mrr_change(first: ArrayLike, second: ArrayLike, *, cut: int | None = None, a
     if len(before) != len(after):
         raise ValueError(f"{len(before)} ranks before, {len(after)} after; must be one of each per query")
     past = f" Ranks above {cut} count as 0." if cut else ""
-    name = f"mrr_change@{cut}" if cut else "mrr_change"
-    return _mean(name, _MRR_CHANGE + past, after - before, asked=asked)
+    return _mean(_at(_MRR_CHANGE, cut).worded(past=past), after - before, asked=asked)
 
 
 def accuracy_at(ranks: ArrayLike, k: int, *, asked: int | None = None) -> Metric:
@@ -78,11 +91,11 @@ def accuracy_at(ranks: ArrayLike, k: int, *, asked: int | None = None) -> Metric
         asked: number of queries, ranked or not.
     """
     ranks = np.asarray(ranks, np.int64)
-    hits, name = (ranks > 0) & (ranks <= k), f"accuracy@{k}"
+    hits, kind = (ranks > 0) & (ranks <= k), _at(_ACCURACY, k)
     if not len(hits):
-        return _mean(name, _ACCURACY, hits.astype(np.float64), asked=asked)
+        return _mean(kind, hits.astype(np.float64), asked=asked)
     coverage = len(hits) / asked if asked else None
-    return estimated(name, _ACCURACY, float(hits.mean()), len(hits), coverage=coverage, interval=share(hits))
+    return estimated(kind, float(hits.mean()), len(hits), coverage=coverage, interval=share(hits))
 
 
 def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, asked: int | None = None) -> Metric:
@@ -102,7 +115,7 @@ def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, a
     if any(n < 1 or len(listed) > n for listed, n in zip(ranks, right, strict=True)):
         raise ValueError("every query needs at least one right answer and at most one rank per right answer")
     shares = [sum(0 < rank <= k for rank in listed) / n for listed, n in zip(ranks, right, strict=True)]
-    return _mean(f"recall@{k}", _RECALL, np.array(shares, np.float64), asked=asked)
+    return _mean(_at(_RECALL, k), np.array(shares, np.float64), asked=asked)
 
 
 def right_answers(right: Sequence[Collection[str]]) -> Metric:
@@ -114,12 +127,13 @@ def right_answers(right: Sequence[Collection[str]]) -> Metric:
         right: the right answers of each query.
     """
     value = len({answer for answers in right for answer in answers})
-    reason = "no interval: an exact count"
-    return Metric(name="right_answers", definition=_RIGHT, value=value, n=len(right), coverage=1.0, reason=reason)
+    return exact(_RIGHT, value, len(right), coverage=1.0, reason="no interval: an exact count")
 
 
-def random_mrr(answers: int, *, cut: int | None = None) -> float:
+def random_mrr(answers: int, *, cut: int | None = None) -> Metric:
     """Return the expected MRR of answers in random order, one of which is right: (1 + 1/2 + … + 1/cut) / answers.
+
+    Use it to see how much better than chance a ranking is.
 
     Raises:
         ValueError: `answers` is less than 1.
@@ -127,7 +141,8 @@ def random_mrr(answers: int, *, cut: int | None = None) -> float:
     if answers < 1:
         raise ValueError(f"answers={answers}: must be at least 1")
     last = min(cut or answers, answers)
-    return float(np.sum(1.0 / np.arange(last, 0, -1)) / answers)
+    value = float(np.sum(1.0 / np.arange(last, 0, -1)) / answers)
+    return exact(_at(_RANDOM, cut), value, answers, coverage=1.0, reason="no interval: an exact value")
 
 
 def by_group(ranks: ArrayLike, groups: Sequence[str]) -> dict[str, Ranks]:
@@ -136,9 +151,14 @@ def by_group(ranks: ArrayLike, groups: Sequence[str]) -> dict[str, Ranks]:
     return {name: np.asarray(ranks, np.int64)[names == name] for name in sorted(set(groups))}
 
 
-def _mean(name: str, definition: str, values: NDArray[np.float64], *, asked: int | None) -> Metric:
+def _at(kind: MetricKind, cut: int | None) -> MetricKind:
+    """Return the kind of a metric of the ranks up to `cut`, or of all ranks."""
+    return replace(kind, name=kind.name.replace("@k", f"@{cut}" if cut else ""))
+
+
+def _mean(kind: MetricKind, values: NDArray[np.float64], *, asked: int | None) -> Metric:
     coverage = None if not asked else len(values) / asked
     if not len(values):
-        return undefined(name, definition, "no query was ranked", coverage=coverage)
+        return undefined(kind, "no query was ranked", coverage=coverage)
     interval = bootstrap(np.stack([values, np.ones(len(values))], 1), ratio, unit_name="queries")
-    return estimated(name, definition, float(values.mean()), len(values), coverage=coverage, interval=interval)
+    return estimated(kind, float(values.mean()), len(values), coverage=coverage, interval=interval)

@@ -15,11 +15,11 @@ from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.refusals import KINDS
 from jobs.metrics.intervals import Interval, ShareSums, no_interval
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, undefined
 
 COLUMNS = ("model", "prompt", "condition", "item_id", "refusal_kind", "text")
 MAX_ITEMS = 1000  # of each group and kind; all are in table responses
-DEFINITION = (
+_RATE = MetricKind("refusal_rate", Quantity.SHARE, (Topic.REFUSALS,), label="rate").defined_as(
     "Refusals of this kind / texts that the model wrote, by the rules of conf/refusals (Century, appendices S and V); "
     "any: refusals of all kinds; n counts texts that were written"
 )
@@ -146,11 +146,9 @@ def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
         if rate.share is None:
             reason = f"none of the {rate.asked:,} requested texts was written"
             status = Status.MISSING_INPUT
-            yield undefined("refusal_rate", DEFINITION, reason, coverage=coverage, status=status, dims=dims)
+            yield undefined(_RATE, reason, coverage=coverage, status=status, dims=dims)
         else:
-            yield estimated(
-                "refusal_rate", DEFINITION, rate.share, rate.n, coverage=coverage, interval=rate.interval, dims=dims
-            )
+            yield estimated(_RATE, rate.share, rate.n, coverage=coverage, interval=rate.interval, dims=dims)
 
 
 def lines(rates: Sequence[RefusalRate], *, shown: int = 3) -> list[str]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from jobs.metrics.answers import MAX_LEVELS, RatingTable
 from jobs.metrics.intervals import Interval, Units, estimate, jackknife_of_sums, no_interval, too_few
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import AGREEMENTS, Metric, MetricKind, Quantity, estimated, undefined
 
 Floats = NDArray[np.float64]
 MIN_COMMON = 3  # common items that the correlation of two raters needs
@@ -22,20 +22,34 @@ KINDS = {"icc1": "ICC(1,1)", "icc2": "ICC(A,1)", "icc2k": "ICC(A,k)"}
 SLOT_KINDS = {"icc1": "ICC(1,1)", "icc2": "ICC(1,1)", "icc2k": "ICC(1,k)"}  # see `icc`
 
 _ICC = {
-    "icc1": "ICC(1), one-way random effects, one rating (Shrout and Fleiss 1979){how}; n counts items.",
-    "icc2": "ICC(2,1), two-way random effects, absolute agreement, one rating (Shrout and Fleiss 1979){how}; "
-    "n counts items.",
-    "icc2k": "ICC(2,k), two-way random effects, absolute agreement, mean of k ratings (Shrout and Fleiss 1979){how}; "
-    "n counts items.",
+    kind.name: kind
+    for kind in (
+        MetricKind("icc1", Quantity.COEFFICIENT, AGREEMENTS, label="ICC(1)").defined_as(
+            "ICC(1), one-way random effects, one rating (Shrout and Fleiss 1979){how}; n counts items."
+        ),
+        MetricKind("icc2", Quantity.COEFFICIENT, AGREEMENTS, label="ICC(2,1)").defined_as(
+            "ICC(2,1), two-way random effects, absolute agreement, one rating (Shrout and Fleiss 1979){how}; "
+            "n counts items."
+        ),
+        MetricKind("icc2k", Quantity.COEFFICIENT, AGREEMENTS, label="ICC(2,k)").defined_as(
+            "ICC(2,k), two-way random effects, absolute agreement, mean of k ratings (Shrout and Fleiss 1979){how}; "
+            "n counts items."
+        ),
+    )
 }
 _SLOTS = (
     ", with each item's ratings in k rating slots instead of raters, because raters are not crossed with items; mean "
     "squares as expected over all assignments to slots, which makes it ICC(1,{k})"
 )
-_PAIRWISE = (
-    "Mean {kind} correlation over the pairs of raters with at least "
-    f"{MIN_COMMON} common items and variance on them (CAIRE, appendix D.2); n counts pairs."
-)
+_PAIRWISE = {
+    kind: MetricKind(
+        f"pairwise_{kind}", Quantity.COEFFICIENT, AGREEMENTS, label=f"{kind.capitalize()}, mean of pairs"
+    ).defined_as(
+        f"Mean {kind.capitalize()} correlation over the pairs of raters with at least {MIN_COMMON} common items and "
+        "variance on them (CAIRE, appendix D.2); n counts pairs."
+    )
+    for kind in ("pearson", "spearman")
+}
 
 
 @dataclass(frozen=True)
@@ -84,11 +98,11 @@ def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
 def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
     table, k = layout.table, layout.k
     in_slots = layout.columns != RATERS
-    kinds = SLOT_KINDS if in_slots else KINDS
-    definitions = {
-        name: text.format(how=_SLOTS.format(k="k" if name == "icc2k" else 1) if in_slots and name != "icc1" else "")
-        for name, text in _ICC.items()
-    }
+    names = SLOT_KINDS if in_slots else KINDS
+    kinds = [
+        kind.worded(how=_SLOTS.format(k="k" if name == "icc2k" else 1) if in_slots and name != "icc1" else "")
+        for name, kind in _ICC.items()
+    ]
     dims = {"k": str(k), "columns": layout.columns}
     coverage = table.size / answers.asked.sum() if answers.asked.sum() else None
     reason = None
@@ -100,23 +114,20 @@ def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
     elif not np.ptp(table) > 0:
         reason = "all scores are equal: no variance to divide between items and raters"
     if reason:
-        return [
-            undefined(name, definition, reason, n=len(table), coverage=coverage, dims=dims)
-            for name, definition in definitions.items()
-        ]
+        return [undefined(kind, reason, n=len(table), coverage=coverage, dims=dims) for kind in kinds]
     value_of_kind = icc_of_sums(table)
     metrics = []
-    for name, definition in definitions.items():
-        value, bounds = value_of_kind[kinds[name]]
+    for kind in kinds:
+        value, bounds = value_of_kind[names[kind.name]]
         if not np.isfinite(value):
             reason = f"no variance between {'items' if value < 0 else 'ratings of an item'}"
-            metrics.append(undefined(name, definition, reason, n=len(table), coverage=coverage, dims=dims))
+            metrics.append(undefined(kind, reason, n=len(table), coverage=coverage, dims=dims))
             continue
         units = answers.units.of(layout.items)
         interval = too_few(units.count, units.name) or (
-            _f_interval(value, *bounds) if units.are_rows else _icc_between(table, kinds[name], units)
+            _f_interval(value, *bounds) if units.are_rows else _icc_between(table, names[kind.name], units)
         )
-        metric = estimated(name, definition, value, len(table), coverage=coverage, interval=interval, dims=dims)
+        metric = estimated(kind, value, len(table), coverage=coverage, interval=interval, dims=dims)
         metrics.append(replace(metric, reason="; ".join(filter(None, (metric.reason, layout.remark))) or None))
     return metrics
 
@@ -261,24 +272,23 @@ def pairwise_correlations(answers: RatingTable) -> list[Metric]:
     Undefined: no pair of raters has enough common items with variance, or more than `MAX_RATERS` raters.
     """
     metrics = []
-    for kind in ("pearson", "spearman"):
-        metric, definition = f"pairwise_{kind}", _PAIRWISE.format(kind=kind.capitalize())
+    for correlation, kind in _PAIRWISE.items():
         if len(answers.raters) > MAX_RATERS:
             reason = f"{len(answers.raters)} raters: pairs are compared for at most {MAX_RATERS}"
-            metrics.append(undefined(metric, definition, reason))
+            metrics.append(undefined(kind, reason))
             continue
-        metrics.append(_mean_of_pairs(metric, definition, _pairs(answers, kind), len(answers.raters)))
+        metrics.append(_mean_of_pairs(kind, _pairs(answers, correlation), len(answers.raters)))
     return metrics
 
 
-def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> Metric:
+def _mean_of_pairs(kind: MetricKind, pairs: Floats, raters: int) -> Metric:
     possible = raters * (raters - 1) // 2
     upper = np.triu(np.isfinite(pairs), 1)
     n = int(upper.sum())
     coverage = n / possible if possible else None
     if not n:
         reason = "one rater" if raters == 1 else f"no two raters share {MIN_COMMON} items on which their scores vary"
-        return undefined(metric, definition, reason, coverage=coverage)
+        return undefined(kind, reason, coverage=coverage)
     values = np.where(np.isfinite(pairs), pairs, 0.0)
     np.fill_diagonal(values, 0.0)
     total, used = float(values[upper].sum()), (upper | upper.T).sum(1)
@@ -292,7 +302,7 @@ def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> 
         without = (total - values.sum(1)[paired]) / left
         error = float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
         interval = estimate(value, error, units=count, unit_name="raters", method=JACKKNIFE, bounds=(-1.0, 1.0))
-    return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
+    return estimated(kind, value, n, coverage=coverage, interval=interval)
 
 
 def _pairs(answers: RatingTable, kind: str) -> Floats:

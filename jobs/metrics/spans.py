@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from jobs.metrics.agreement import krippendorff_alpha
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Units, bootstrap, share
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
 
 Floats = NDArray[np.float64]
 Span = tuple[int, int]
@@ -27,27 +27,34 @@ UNITS = {
     "token": "tokens (words and punctuation marks) that a span touches",
     "span": "spans, matched one to one where intersection / union is at least {overlap:g}",
 }
+_DEPENDENT = "no interval: tokens of a text are not independent"
 TEXTLESS = "metrics of tokens need the texts; set texts="
-_PRF = (
-    "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw, once for each person if "
-    "several people marked them (spans of mistakes and omissions in descriptions)."
+_STATUS = MetricKind("span_status_share", Quantity.SHARE, (Topic.SPAN_STATUSES,), label="share").defined_as(
+    "Texts with this status / texts that the rater was asked about; interval of Wilson (1927); n counts texts."
 )
-_OF = {
-    "precision": "marked by both / marked by the rater",
-    "recall": "marked by both / marked in gold",
-    "f1": "harmonic mean of precision and recall",
+_PRF = {
+    name: MetricKind(f"span_{name}", Quantity.FRACTION, (Topic.SPANS,), label=label).defined_as(
+        f"{name} of {{unit}}: {rate}; texts pooled; n counts texts that both the rater and gold saw, once for each "
+        "person if several people marked them (spans of mistakes and omissions in descriptions)."
+    )
+    for name, label, rate in (
+        ("precision", "", "marked by both / marked by the rater"),
+        ("recall", "", "marked by both / marked in gold"),
+        ("f1", "F1", "harmonic mean of precision and recall"),
+    )
 }
-_STATUS = "Texts with this status / texts that the rater was asked about; interval of Wilson (1927); n counts texts."
-_AUC = (
+_AUC = MetricKind("span_auc", Quantity.FRACTION, (Topic.SPANS,), label="AUC").defined_as(
     "Area under the ROC curve of the probabilities of tokens against the tokens marked in gold: the probability that a "
     "marked token has a higher one than an unmarked token; n counts texts, once for each person if several people "
     "marked them."
 )
-_AGREE = (
+_AGREE = MetricKind("span_agreement", Quantity.FRACTION, (Topic.SPANS,)).defined_as(
     "Mean over pairs of raters of the F1 between their spans, {unit}; pairs that share no text or marked nothing in "
     "the shared texts are left out; n counts pairs."
 )
-_ALPHA = "Krippendorff's alpha, nominal, of whether {unit} are marked; n counts {unit} that two or more raters saw."
+_ALPHA = MetricKind("span_alpha", Quantity.COEFFICIENT, (Topic.SPANS,), label="Krippendorff’s α").defined_as(
+    "Krippendorff's alpha, nominal, of whether tokens are marked; n counts tokens that two or more raters saw."
+)
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:
@@ -159,15 +166,16 @@ def against_gold(
         ).reshape(-1, 3)
         of_picture = np.unique([str((pictures or {}).get(t, t)) for t in keys], return_inverse=True)[1]
         dims = {"unit": unit} | ({"overlap": f"{overlap:g}"} if unit == "span" else {})
-        for name in ("precision", "recall", "f1"):
-            definition = _PRF.format(name=name, unit=words.format(overlap=overlap), of=_OF[name])
-            rate = _rate_metric(definition, name, rows, of_picture, coverage=coverage, dims=dims)
-            textless = texts is None and unit == "token"
-            yield undefined(rate.name, definition, TEXTLESS, coverage=coverage, dims=dims) if textless else rate
+        for name, of_rate in _PRF.items():
+            kind = of_rate.worded(unit=words.format(overlap=overlap))
+            if texts is None and unit == "token":
+                yield undefined(kind, TEXTLESS, coverage=coverage, dims=dims)
+            else:
+                yield _rate_metric(kind, name, rows, of_picture, coverage=coverage, dims=dims)
 
 
 def _rate_metric(
-    definition: str,
+    kind: MetricKind,
     name: str,
     rows: Floats,
     pictures: NDArray[np.int64],
@@ -185,16 +193,14 @@ def _rate_metric(
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(both / denominator)
 
-    metric, n = f"span_{name}", len(rows)
+    n = len(rows)
     if not n:
-        return undefined(metric, definition, "the rater and gold saw no common text", coverage=coverage, dims=dims)
+        return undefined(kind, "the rater and gold saw no common text", coverage=coverage, dims=dims)
     value = float(rate(rows.sum(0)[None])[0])
     if np.isnan(value):
-        return undefined(
-            metric, definition, "nothing is marked: the denominator is 0", n=n, coverage=coverage, dims=dims
-        )
+        return undefined(kind, "nothing is marked: the denominator is 0", n=n, coverage=coverage, dims=dims)
     interval = bootstrap(rows, rate, Units(pictures, "pictures"))
-    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)
+    return estimated(kind, value, n, coverage=coverage, interval=interval, dims=dims)
 
 
 def span_agreement(
@@ -213,9 +219,9 @@ def span_agreement(
     raters = sorted(marks)
     possible = len(raters) * (len(raters) - 1) // 2
     for unit, words in UNITS.items():
-        definition = _AGREE.format(unit=words.format(overlap=overlap))
+        kind = _AGREE.worded(unit=words.format(overlap=overlap))
         if unit == "token" and texts is None:
-            yield undefined("span_agreement", definition, TEXTLESS, dims={"unit": unit})
+            yield undefined(kind, TEXTLESS, dims={"unit": unit})
             continue
         f1_scores = []
         for a, b in combinations(raters, 2):
@@ -230,13 +236,12 @@ def span_agreement(
         coverage = len(f1_scores) / possible if possible else None
         if not f1_scores:
             reason = "one rater" if len(raters) < 2 else "no two raters share a text in which either marked something"
-            yield undefined("span_agreement", definition, reason, coverage=coverage, dims={"unit": unit})
+            yield undefined(kind, reason, coverage=coverage, dims={"unit": unit})
             continue
-        yield Metric(
-            name="span_agreement",
-            definition=definition,
-            value=float(np.mean(f1_scores)),
-            n=len(f1_scores),
+        yield exact(
+            kind,
+            float(np.mean(f1_scores)),
+            len(f1_scores),
             coverage=coverage,
             reason="no interval: pairs that share a rater are not independent",
             dims={"unit": unit},
@@ -245,9 +250,9 @@ def span_agreement(
 
 
 def _token_alpha(marks: Mapping[str, Spans], texts: Mapping[Hashable, str] | None) -> Metric:
-    definition = _ALPHA.format(unit="tokens")
+    dims = {"unit": "token"}
     if texts is None:
-        return undefined("span_alpha", definition, TEXTLESS, dims={"unit": "token"})
+        return undefined(_ALPHA, TEXTLESS, dims=dims)
     raters = sorted(marks)
     tables = []
     for text_id in sorted({t for seen in marks.values() for t in seen} & texts.keys(), key=str):
@@ -259,24 +264,12 @@ def _token_alpha(marks: Mapping[str, Spans], texts: Mapping[Hashable, str] | Non
                 table[sorted(touched_tokens(marks[rater][text_id], texts[text_id])), column] = 1
         tables.append(table)
     if not tables:
-        return undefined(
-            "span_alpha", definition, "the texts of the spans are missing from texts=", dims={"unit": "token"}
-        )
+        return undefined(_ALPHA, "the texts of the spans are missing from texts=", dims=dims)
     alpha = krippendorff_alpha(RatingTable.from_matrix(np.concatenate(tables)), "nominal")
     # The bootstrap of alpha draws items, but neighbouring tokens are not independent.
     if alpha.value is None:
-        return undefined(
-            "span_alpha", definition, str(alpha.reason), n=alpha.n, coverage=alpha.coverage, dims={"unit": "token"}
-        )
-    return Metric(
-        name="span_alpha",
-        definition=definition,
-        value=alpha.value,
-        n=alpha.n,
-        coverage=alpha.coverage,
-        reason="no interval: tokens of a text are not independent",
-        dims={"unit": "token"},
-    )
+        return undefined(_ALPHA, str(alpha.reason), n=alpha.n, coverage=alpha.coverage, dims=dims)
+    return exact(_ALPHA, alpha.value, alpha.n, coverage=alpha.coverage, reason=_DEPENDENT, dims=dims)
 
 
 def ranking_of_tokens(
@@ -296,7 +289,7 @@ def ranking_of_tokens(
     Undefined: no common text, no texts, or all tokens or none marked in gold.
     """
     if texts is None:
-        return undefined("span_auc", _AUC, TEXTLESS)
+        return undefined(_AUC, TEXTLESS)
     common = sorted(probabilities.keys() & gold.keys() & texts.keys(), key=str)
     coverage = len(common) / len(gold) if gold else None
     scores, labels = [], []
@@ -310,19 +303,12 @@ def ranking_of_tokens(
     positive, negative = int(is_marked.sum()), int((~is_marked).sum())
     if not positive or not negative:
         reason = "the rater and gold saw no common text" if not common else "gold marks all tokens, or none"
-        return undefined("span_auc", _AUC, reason, n=len(common), coverage=coverage)
+        return undefined(_AUC, reason, n=len(common), coverage=coverage)
     from scipy.stats import rankdata
 
     ranks = rankdata(scores)
     value = (ranks[is_marked].sum() - positive * (positive + 1) / 2) / (positive * negative)
-    return Metric(
-        name="span_auc",
-        definition=_AUC,
-        value=float(value),
-        n=len(common),
-        coverage=coverage,
-        reason="no interval: tokens of a text are not independent",
-    )
+    return exact(_AUC, float(value), len(common), coverage=coverage, reason=_DEPENDENT)
 
 
 def status_shares(statuses: Sequence[str], pictures: Sequence[str]) -> Iterator[Metric]:
@@ -339,7 +325,6 @@ def status_shares(statuses: Sequence[str], pictures: Sequence[str]) -> Iterator[
     for status in sorted(set(statuses)):
         hit = np.array([of_text == status for of_text in statuses])
         yield estimated(
-            "span_status_share",
             _STATUS,
             hit.mean(),
             len(hit),

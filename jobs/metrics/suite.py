@@ -1,8 +1,8 @@
-"""The metrics of one question: a registry of metric groups, each with the condition under which it applies."""
+"""The metrics of one question: functions of the question, each with the condition under which it applies."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 from actors.status import Status
 from jobs.metrics import (
     agreement,
+    correlation,
     crowdtruth,
     gold,
-    length_bias,
     majority,
     model_scores,
     participation,
-    references,
     reliability,
-    subgroup_answers,
 )
 from jobs.metrics.answers import RatingTable
+from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.model_scores import RaterGroup
 from jobs.metrics.question import (
@@ -33,30 +32,39 @@ from jobs.metrics.question import (
     people_needed,
 )
 
+Bools = NDArray[np.bool_]
 ACROSS = "people and models"  # group of the kappas of raters of different kinds
-NEED_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
 WRITER, PROMPT = "model", "prompt"  # attributes of a response: the model that wrote it, and what it was asked
 BY_WRITER = (WRITER, f"{WRITER}+prompt")  # attributes by which lengths and answers are reported, if they are subgroups
+MAX_CELLS = 50_000_000  # of a dense table of items x raters of one target
+MAX_VERSIONS = 6  # of one rater
 _NO_REPORTS = "the imported file does not say who reported a picture"
-
-
-@dataclass(frozen=True)
-class MetricGroup:
-    """Metrics that are computed together for questions to which `applies`."""
-
-    applies: Callable[[RatedQuestion], bool]
-    compute: Callable[[RatedQuestion], Iterator[Metric]]
 
 
 def question_metrics(question: RatedQuestion) -> Iterator[Metric]:
     """Yield all metrics of one question; the caller adds the dims rubric and question."""
-    for group in METRIC_GROUPS:
-        if group.applies(question):
-            yield from group.compute(question)
+    for applies, compute in METRICS:
+        if applies(question):
+            yield from compute(question)
+
+
+def _subgroups(question: RatedQuestion, attributes: Iterable[str]) -> Iterator[tuple[dict[str, str], Bools]]:
+    """Yield the dims and the members, bool[items], of each subgroup of the items by these attributes."""
+    for attribute in attributes:
+        for value, members in question.context.subgroups.get(attribute, {}).items():
+            yield {"attribute": attribute, "part": value}, members
+
+
+def _marked(question: RatedQuestion, metrics: Iterable[Metric], dims: Mapping[str, str]) -> Iterator[Metric]:
+    """Yield the metrics of a subgroup, with a remark if it has few items."""
+    for metric in metrics:
+        yield model_scores.marked(metric, question.settings.minimum).at(**dims)
 
 
 def _agreement(question: RatedQuestion) -> Iterator[Metric]:
-    for name, raters in question.groups.items():
+    """Yield the agreement within each group of raters, also in each subgroup of items, and of people with models."""
+    groups = question.groups
+    for name, raters in groups.items():
         answers = question.answers.of_raters(raters)
         yield from _agreement_of(answers, question, group=name)
         if name == PEOPLE and 1 < len(raters) <= MAX_LINES and answers.values:
@@ -64,7 +72,6 @@ def _agreement(question: RatedQuestion) -> Iterator[Metric]:
                 yield metric.at(group=PEOPLE)
         if len(raters) > 1:
             yield from _agreement_of_subgroups(answers, question, group=name)
-    groups = question.groups
     within = [groups[name] for name in (PEOPLE, MODELS) if name in groups]
     for metric in agreement.kappas_across(question.answers, [groups.get(PEOPLE, ()), question.models], within=within):
         yield metric.at(group=ACROSS)
@@ -88,27 +95,20 @@ def _agreement_of(answers: RatingTable, question: RatedQuestion, *, group: str, 
 
 def _agreement_of_subgroups(answers: RatingTable, question: RatedQuestion, *, group: str) -> Iterator[Metric]:
     """Yield the agreement in each subgroup of items (CAIRE, table 14: by country), without kappas of pairs."""
-    for attribute in question.settings.disaggregate:
-        for value, members in question.context.subgroups.get(attribute, {}).items():
-            inside = answers.of_items(members)
-            inside = inside.of_raters([inside.raters[code] for code in np.unique(inside.rater)])
-            shared = inside.units.of(inside.per_item() > 1).count
-            for metric in _agreement_of(inside, question, group=group, pairs=False):
-                marked = model_scores.marked(metric, question.settings.minimum, n=shared)
-                yield marked.at(attribute=attribute, part=value)
+    for dims, members in _subgroups(question, question.settings.disaggregate):
+        inside = answers.of_items(members)
+        inside = inside.of_raters([inside.raters[code] for code in np.unique(inside.rater)])
+        shared = inside.units.of(inside.per_item() > 1).count
+        for metric in _agreement_of(inside, question, group=group, pairs=False):
+            yield model_scores.marked(metric, question.settings.minimum, n=shared).at(**dims)
 
 
 def _accounting(question: RatedQuestion) -> Iterator[Metric]:
     """Yield the numbers of ratings and people; shares of reports are undefined if nobody could report."""
     for metric in _counts(question):
-        of_people = metric.dims.get("group") == PEOPLE
         is_of_reports = metric.name == "reported_share" or metric.dims.get("status") == Status.REPORTED
-        if question.knows_reports or not (of_people and is_of_reports):
-            yield metric
-        else:
-            yield undefined(
-                metric.name, metric.definition, _NO_REPORTS, n=metric.n, coverage=metric.coverage, dims=metric.dims
-            )
+        is_unknown = not question.knows_reports and is_of_reports and metric.dims.get("group") == PEOPLE
+        yield metric.without_value(_NO_REPORTS) if is_unknown else metric
 
 
 def _counts(question: RatedQuestion) -> Iterator[Metric]:
@@ -169,18 +169,9 @@ def _crowdtruth(question: RatedQuestion) -> Iterator[Metric]:
 def _scores(question: RatedQuestion) -> Iterator[Metric]:
     """Yield the scores of models and people; those that depend on an unknown scale are undefined."""
     for metric in _scores_on_scale(question):
-        depends = question.inverted or metric.name in NEED_SCALE
-        if question.context.scale or metric.value is None or not depends:
-            yield metric
-        else:
-            yield undefined(
-                metric.name,
-                metric.definition,
-                question.context.no_scale,
-                n=metric.n,
-                coverage=metric.coverage,
-                dims=metric.dims,
-            )
+        depends = question.inverted or kind_of(metric).needs_scale
+        is_unknown = depends and not question.context.scale and metric.value is not None
+        yield metric.without_value(question.context.no_scale) if is_unknown else metric
 
 
 def _scores_on_scale(question: RatedQuestion) -> Iterator[Metric]:
@@ -196,8 +187,7 @@ def _scores_on_scale(question: RatedQuestion) -> Iterator[Metric]:
             metrics.append(model_scores.share_at_least(answers, group, threshold))
             if len(group.raters) > 1:
                 metrics.append(model_scores.share_at_least(answers, group, threshold, rule="any"))
-        if context.lengths is not None:
-            metrics += _length_bias(answers, group, context)
+        metrics += _length_bias(answers, group, question)
         for metric in metrics:
             yield metric.at(**({"inverted": "yes"} if question.inverted else {}))
     yield from _self_preference(answers, question)
@@ -206,25 +196,15 @@ def _scores_on_scale(question: RatedQuestion) -> Iterator[Metric]:
     yield from _contrasts(answers, question, groups)
 
 
-def _length_bias(answers: RatingTable, group: RaterGroup, context: QuestionContext) -> Iterator[Metric]:
+def _length_bias(answers: RatingTable, group: RaterGroup, question: RatedQuestion) -> Iterator[Metric]:
     """Yield the dependence of scores on lengths, of all responses and by writer (Century, figure 12)."""
-    assert context.lengths is not None
-    yield from length_bias.length_bias(answers, group, context.lengths)
-    for attribute in BY_WRITER:
-        for part, wrote in context.subgroups.get(attribute, {}).items():
-            for metric in length_bias.length_bias(answers.of_items(wrote), group, context.lengths[wrote]):
-                yield metric.at(attribute=attribute, part=part)
-
-
-def _answers_by_writer(question: RatedQuestion) -> Iterator[Metric]:
-    """Yield the distributions of people's and each model's answers to the responses of each model."""
-    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in question.models}
-    if PEOPLE in question.groups:
-        groups[PEOPLE] = question.groups[PEOPLE]
-    for attribute in BY_WRITER:
-        parts = question.context.subgroups.get(attribute, {})
-        for name, raters in groups.items():
-            yield from subgroup_answers.answer_shares(question.answers, raters, parts, group=name, attribute=attribute)
+    lengths = question.context.lengths
+    if lengths is None:
+        return
+    yield from model_scores.length_bias(answers, group, lengths)
+    for dims, wrote in _subgroups(question, BY_WRITER):
+        for metric in model_scores.length_bias(answers.of_items(wrote), group, lengths[wrote]):
+            yield metric.at(**dims)
 
 
 def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[Metric]:
@@ -233,9 +213,7 @@ def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[
     if not context.authors:
         return
     written = np.any(list(context.authors.values()), axis=0)
-    parts: list[tuple[dict[str, str], NDArray[np.bool_]]] = [({}, np.ones(answers.items, bool))]
-    by_prompt = context.subgroups.get(PROMPT, {})
-    parts += [({"attribute": PROMPT, "part": value}, members) for value, members in by_prompt.items()]
+    parts = [({}, np.ones(answers.items, bool)), *_subgroups(question, (PROMPT,))]
     for judge in question.models:
         family = context.families.get(judge, "")
         if family not in context.authors:
@@ -249,6 +227,7 @@ def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[
         if PEOPLE in question.groups:
             others.append(question.averaged(PEOPLE, answers))
             neutral[PEOPLE] = written
+
         for dims, members in parts:
             metric = model_scores.self_preference(
                 answers.of_items(members),
@@ -263,47 +242,38 @@ def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[
 
 def _scores_of_subgroups(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
     """Yield mean scores, and shares at the highest threshold on the scale, in each subgroup of items."""
-    averaged = {PEOPLE, *question.groups.get(MODELS, ())}  # the groups of the average in Century's figure 13
+    single = {PEOPLE, *question.groups.get(MODELS, ())}  # the groups of the average in Century's figure 13
+    averaged = [group for group in groups if group.name in single]
+    threshold = max(question.thresholds, default=None)
     for attribute in question.settings.disaggregate:
-        parts = question.context.subgroups.get(attribute, {})
-        for value, members in parts.items():
-            for group in groups:
-                metric = model_scores.mean_score(answers.of_items(members), group)
-                yield model_scores.marked(metric, question.settings.minimum).at(attribute=attribute, part=value)
-        if question.thresholds:
-            yield from model_scores.disaggregated(
-                answers,
-                groups,
-                parts,
-                max(question.thresholds),
-                attribute=attribute,
-                minimum=question.settings.minimum,
-                averaged=[group for group in groups if group.name in averaged],
-            )
+        parts = [(dims, answers.of_items(members)) for dims, members in _subgroups(question, (attribute,))]
+        for dims, part in parts:
+            yield from _marked(question, (model_scores.mean_score(part, group) for group in groups), dims)
+        for dims, part in parts if threshold is not None else ():
+            yield from _marked(question, model_scores.shares(part, groups, threshold, averaged=averaged), dims)
 
 
 def _comparisons(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
     """Yield Welch's t-test between every pair of values of an attribute."""
     for attribute in question.settings.compare:
         subgroups = question.context.subgroups.get(attribute, {})
-        values = sorted(subgroups)
-        for position, first in enumerate(values):
-            for second in values[position + 1 :]:
-                members = (subgroups[first], subgroups[second])
-                asked = int(members[0].sum()), int(members[1].sum())
-                for group in groups:
-                    means = model_scores.means_of(answers, group)
-                    rows = [np.flatnonzero(mask & ~np.isnan(means)) for mask in members]
-                    a, b = (means[of_part] for of_part in rows)
-                    units = answers.units.of(np.concatenate(rows))
-                    for metric in gold.welch(a, b, asked=asked, units=units):
-                        yield metric.at(group=group.name, attribute=attribute, first=first, second=second)
-                for metric in _single_ratings_compared(answers, question, members):
-                    yield metric.at(group=SINGLE_RATINGS, attribute=attribute, first=first, second=second)
+        for first, second in combinations(sorted(subgroups), 2):
+            dims = {"attribute": attribute, "first": first, "second": second}
+            members = (subgroups[first], subgroups[second])
+            asked = int(members[0].sum()), int(members[1].sum())
+            for group in groups:
+                means = model_scores.means_of(answers, group)
+                rows = [np.flatnonzero(mask & ~np.isnan(means)) for mask in members]
+                a, b = (means[of_part] for of_part in rows)
+                units = answers.units.of(np.concatenate(rows))
+                for metric in gold.welch(a, b, asked=asked, units=units):
+                    yield metric.at(group=group.name, **dims)
+            for metric in _single_ratings_compared(answers, question, members):
+                yield metric.at(group=SINGLE_RATINGS, **dims)
 
 
 def _single_ratings_compared(
-    answers: RatingTable, question: RatedQuestion, members: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    answers: RatingTable, question: RatedQuestion, members: tuple[Bools, Bools]
 ) -> Iterator[Metric]:
     """Yield Welch's t-test of people's ratings taken as independent, if an item has several (Rome, table 3).
 
@@ -331,11 +301,10 @@ def _contrasts(answers: RatingTable, question: RatedQuestion, groups: list[Rater
         dims = {"attribute": attribute, "first": first, "second": second}
         writers = subgroups.get(WRITER, {}) if attribute != WRITER else {}
         for group in groups:
-            metric = model_scores.difference(answers, group, threshold, a, b)
-            yield model_scores.marked(metric, question.settings.minimum).at(**dims)
+            yield from _marked(question, [model_scores.difference(answers, group, threshold, a, b)], dims)
             for model, wrote in writers.items():
                 metric = model_scores.difference(answers, group, threshold, a & wrote, b & wrote)
-                yield model_scores.marked(metric, question.settings.minimum).at(**dims, model=model)
+                yield from _marked(question, [metric], {**dims, "model": model})
 
 
 def _majorities(question: RatedQuestion) -> Iterator[Metric]:
@@ -343,24 +312,208 @@ def _majorities(question: RatedQuestion) -> Iterator[Metric]:
     for group in question.averaged_groups(question.answers):
         answers = question.answers.of_raters(group.raters)
         yield from majority.majority_shares(answers, group=group.name, at_least=group.at_least)
-        for attribute in question.settings.disaggregate:
-            for value, members in question.context.subgroups.get(attribute, {}).items():
-                inside = answers.of_items(members)
-                for metric in majority.majority_shares(inside, group=group.name, at_least=group.at_least):
-                    marked = model_scores.marked(metric, question.settings.minimum)
-                    yield marked.at(attribute=attribute, part=value)
+        for dims, members in _subgroups(question, question.settings.disaggregate):
+            inside = answers.of_items(members)
+            shares = majority.majority_shares(inside, group=group.name, at_least=group.at_least)
+            yield from _marked(question, shares, dims)
 
 
-METRIC_GROUPS = (
-    MetricGroup(lambda question: True, _agreement),
-    MetricGroup(lambda question: question.ended is not None, _accounting),
-    MetricGroup(lambda question: bool(question.context.subgroups), _without_value),
-    MetricGroup(lambda question: question.settings.crowdtruth and question.context.names is not None, _crowdtruth),
-    MetricGroup(lambda question: question.answers.scored, _scores),
-    MetricGroup(lambda question: not question.answers.scored, _majorities),
-    MetricGroup(
-        lambda question: question.context.lengths is not None and bool(question.answers.values), _answers_by_writer
-    ),
-    MetricGroup(lambda question: True, references.against_people),
-    MetricGroup(lambda question: True, references.against_gold),
+def _answers_by_writer(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the distributions of people's and each model's answers to the responses of each model."""
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in question.models}
+    if PEOPLE in question.groups:
+        groups[PEOPLE] = question.groups[PEOPLE]
+    for attribute in BY_WRITER:
+        parts = question.context.subgroups.get(attribute, {})
+        for name, raters in groups.items():
+            yield from majority.answer_shares(question.answers, raters, parts, group=name, attribute=attribute)
+
+
+def _against_people(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the comparison of each model with people's answers."""
+    answers, people = question.answers, question.groups.get(PEOPLE, ())
+    models = [rater for rater in answers.raters if question.kind(rater) not in ("human", "gold")][:MAX_LINES]
+    if not people or not models:
+        return
+    of_people = answers.of_raters(people)
+    for rater in models:
+        of_model = answers.of_raters((rater,))
+        if answers.scored:
+            deviations = [] if rater in question.unscaled else gold.deviations(of_model, of_people)
+            metrics = [*deviations, *_correlations(of_model, of_people, question)]
+        else:
+            metrics = [gold.preference_agreement(of_model, of_people)]
+        for metric in metrics:
+            yield metric.at(rater=rater, group=PEOPLE)
+
+
+def _correlations(model: RatingTable, people: RatingTable, question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the correlations with people over all items and, if items are rated against targets, in each subgroup.
+
+    CAIRE gives them by country of the prompt (table 2), by concept (table 15), and for natural and generated pictures.
+    """
+    context, everything = question.context, np.ones(model.items, bool)
+    asked_people = everything if question.asked_people is None else question.asked_people
+    yield from _correlations_of(model, people, context, everything, asked_people=asked_people)
+    if len(np.unique(context.target)) < 2:
+        return
+    for dims, members in _subgroups(question, question.settings.disaggregate):
+        if not members.all():  # else the same as over all items
+            within = _correlations_of(model, people, context, members, asked_people=asked_people)
+            yield from _marked(question, within, dims)
+
+
+def _correlations_of(
+    model: RatingTable,
+    people: RatingTable,
+    context: QuestionContext,
+    members: Bools,
+    *,
+    asked_people: Bools,
+) -> Iterator[Metric]:
+    """Yield the correlations over the items of `members`, bool[items].
+
+    Args:
+        asked_people: bool[items], whether a person was asked about the item.
+    """
+    mean, rated = model.means()[0], people.means()[0]
+    both = members & ~np.isnan(mean) & ~np.isnan(rated)
+    x, y, units = mean[both], rated[both], model.units.of(both)
+    yield from correlation.correlations(x, y, asked=int((members & ~np.isnan(rated)).sum()), units=units)
+    picture, target = context.picture[both], context.target[both]
+    if len(np.unique(context.target[members])) < 2:
+        return
+    # All pairs of the pictures that people were asked about: one that only one side rated lowers the coverage.
+    asked = int((members & np.isin(context.picture, context.picture[members & asked_people])).sum())
+    yield correlation.within(x, y, picture, group_name="image", units=units, asked=asked)
+    yield correlation.within(x, y, target, group_name="target", units=units, asked=asked)
+    yield correlation.global_average(x, y, target, asked=asked, units=units)
+    if context.concept is not None:
+        concept = context.concept[both]
+        named = concept >= 0
+        of_named, pairs = units.of(named), (x[named], y[named])
+        yield correlation.concept_average(*pairs, concept[named], target[named], units=of_named, asked=asked)
+        cells = concept[named] * (int(context.target.max()) + 1) + target[named]
+        yield correlation.within(*pairs, cells, group_name="concept and target", units=of_named, asked=asked)
+    for code in np.unique(context.target[members]):
+        of_target = members & (context.target == code)
+        inside = people.of_items(of_target)
+        raters = np.unique(inside.rater)
+        if not len(raters) or len(raters) * int(of_target.sum()) > MAX_CELLS:
+            continue
+        ratings = inside.of_raters([inside.raters[r] for r in raters]).matrix()
+        for metric in correlation.against_single_raters(mean[of_target], ratings, units=model.units.of(of_target)):
+            yield metric.at(target=context.targets[code] if context.targets else str(code))
+
+
+def _against_gold(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the comparison of each model, and of people, with gold answers."""
+    answers = question.answers
+    raters = [rater for rater in answers.raters if question.kind(rater) != "gold"][:MAX_LINES]
+    models = [rater for rater in raters if question.kind(rater) != "human" and rater not in question.unscaled]
+    groups = [RaterGroup(rater, (rater,)) for rater in models]
+    if PEOPLE in question.groups:
+        groups.append(question.averaged(PEOPLE, answers))
+    yield from _without_gold(question)
+    compare = _scores_against_gold if answers.scored else _categories_against_gold
+    for group in groups:
+        yield from compare(question, group)
+
+
+def _without_gold(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the share of rated items whose right answers are unknown, if those of any are known."""
+    context, judged = question.context, question.context.judged
+    if judged is None and context.right_values is not None:
+        judged = np.array([right is not None for right in context.right_values], bool)
+    if judged is not None:
+        yield gold.without_gold(len(np.unique(context.picture[judged])), len(np.unique(context.picture)))
+
+
+def _scores_against_gold(question: RatedQuestion, group: RaterGroup) -> Iterator[Metric]:
+    context = question.context
+    if context.judged is None:
+        return
+    means = model_scores.means_of(question.answers, group)
+    both = context.judged & ~np.isnan(means)
+    for reading, holds in gold.readings(question.settings.positive).items():
+        if context.right is not None:
+            right, positive = context.right, f"predicted where the score is {reading}; in gold as labelled"
+        else:
+            assert context.gold_scores is not None
+            right, positive = holds(context.gold_scores), f"predicted, and in gold, where the score is {reading}"
+        for metric in gold.classification(
+            right[both],
+            holds(means[both]),
+            context.picture[both],
+            context.target[both],
+            positive=positive,
+            asked=int(context.judged.sum()),
+            units=question.answers.units.of(both),
+        ):
+            yield metric.at(group=group.name, positive=reading)
+
+
+def _categories_against_gold(question: RatedQuestion, group: RaterGroup) -> Iterator[Metric]:
+    answers, right = question.answers, question.context.right_values
+    if right is None:
+        return
+    counts, _ = answers.of_raters(group.raters).counts(by="value")
+    chosen = majority.majority(counts, at_least=group.at_least)
+    judged = [item for item, of_item in enumerate(right) if of_item is not None]
+    answered = [item for item in judged if chosen[item] >= 0]
+    correct = [answers.values[chosen[item]] in (right[item] or ()) for item in answered]
+    units = answers.units.of(np.array(answered, np.int64))
+    yield gold.accuracy(correct, asked=len(judged), units=units).at(group=group.name)
+
+
+def version_metrics(
+    answers: RatingTable, *, tolerance: float = 1, thresholds: Sequence[float] = ()
+) -> Iterator[Metric]:
+    """Yield agreement, correlations and ICC of one rater's versions, and each version's mean and shares.
+
+    A version is a way of asking the same questions: a method, such as scored answers or JSON, and an order of the
+    prompt. The versions of a rater are compared as several raters would be.
+
+    Use them to see how much the way of asking changes the answers: whether ratings parsed from one JSON answer
+    (Century, appendices I and S) can replace scored ones, and whether the order of the prompt matters.
+
+    Args:
+        answers: the ratings of one rater; `answers.raters` are its versions.
+        tolerance: in points of the scale, for `percent_agreement_within`.
+        thresholds: of `share_at_least`.
+
+    Undefined: only one version has answers, or no item has answers in two; more than 6 versions.
+    """
+    compared = agreement.EQUAL_ANSWERS.defined_as("Agreement of the versions in which one rater was asked.")
+    answered = [answers.raters[code] for code in np.unique(answers.rater)]
+    if len(answered) < 2:
+        reason = f"only the version {answered[0]!r} has answers" if answered else "no version has answers"
+        yield undefined(compared, reason, coverage=answers.coverage)
+        return
+    if len(answers.raters) > MAX_VERSIONS:
+        yield undefined(compared, f"{len(answers.raters)} versions: more than {MAX_VERSIONS}")
+        return
+    yield from agreement.agreement(answers, tolerance=tolerance)
+    if not answers.scored:
+        return
+    yield from reliability.icc(answers)
+    yield from reliability.pairwise_correlations(answers)
+    for version in answers.raters:
+        group = RaterGroup(version, (version,))
+        yield model_scores.mean_score(answers, group)
+        for threshold in thresholds:
+            yield model_scores.share_at_least(answers, group, threshold)
+
+
+# The function of each group of metrics, and to which questions it applies.
+METRICS: tuple[tuple[Callable[[RatedQuestion], bool], Callable[[RatedQuestion], Iterator[Metric]]], ...] = (
+    (lambda question: True, _agreement),
+    (lambda question: question.ended is not None, _accounting),
+    (lambda question: bool(question.context.subgroups), _without_value),
+    (lambda question: question.settings.crowdtruth and question.context.names is not None, _crowdtruth),
+    (lambda question: question.answers.scored, _scores),
+    (lambda question: not question.answers.scored, _majorities),
+    (lambda question: question.context.lengths is not None and bool(question.answers.values), _answers_by_writer),
+    (lambda question: True, _against_people),
+    (lambda question: True, _against_gold),
 )

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from actors.status import Status
 from jobs.html.formats import in_words
-from jobs.metrics.confusion import GOLD, Confusion
-from jobs.metrics.kinds import Topic, kind_of
-from jobs.metrics.metric import Metric
+from jobs.metrics.kinds import kind_of
+from jobs.metrics.metric import Metric, Topic
+from jobs.metrics.observations import GOLD, Confusion
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.card_marks import mark_lists, marks_anchor, marks_of
 from jobs.page.card_orders import MAX_ANSWERS, MAX_LINKS, Key, answer_anchor, disagreement, score_ranges
@@ -194,7 +194,7 @@ def _is_answer(rating: PictureRating, dims: Mapping[str, str]) -> bool:
 
 
 def _code(rater: str, ratings: Sequence[PictureRating], answers: Sequence[str]) -> int | None:
-    """Return the position of the answer of a rater, of people together (as `jobs.metrics.confusion`), or of gold."""
+    """Return the position of the answer of a rater, of people together (as `jobs.metrics.observations`), or of gold."""
     if rater in (PEOPLE, GOLD):
         chosen = [rating for rating in ratings if rating.method == (HUMAN if rater == PEOPLE else GOLD)]
     else:

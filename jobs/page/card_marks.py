@@ -6,8 +6,18 @@ A metric of spans counts all texts, but the gallery shows only some of them.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from jobs.analysis.span_marks import WRITER, WRITER_COLUMN, MarkedText, SpanRater
-from jobs.analysis.span_metrics import GOLD, MISTAKE, MODELS, OMISSION, SpanTables, dims_of
+from jobs.analysis.span_tables import (
+    GOLD,
+    MISTAKE,
+    MODELS,
+    OMISSION,
+    WRITER,
+    WRITER_COLUMN,
+    MarkedText,
+    SpanRater,
+    SpanTables,
+    dims_of,
+)
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import PEOPLE
 from jobs.page.card_orders import MAX_ANSWERS

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from jobs.metrics.kinds import Quantity, Topic, kind_of
-from jobs.metrics.metric import Metric
+from jobs.metrics.kinds import kind_of
+from jobs.metrics.metric import Metric, Quantity, Topic
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.card_links import cards_of
 from jobs.page.metric_tables import (

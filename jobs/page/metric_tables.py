@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from jobs.metrics.kinds import MetricKind, Topic, kind_of, of_topic
+from jobs.metrics.kinds import kind_of, of_topic
 from jobs.metrics.majority import NO_MAJORITY, NONE
-from jobs.metrics.metric import Metric
+from jobs.metrics.metric import Metric, MetricKind, Topic
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.page_names import anchor

@@ -11,12 +11,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from jobs.metrics.confusion import GOLD, Confusion
 from jobs.metrics.distributions import Distribution
-from jobs.metrics.kinds import Topic
-from jobs.metrics.metric import Metric
-from jobs.metrics.observations import Observations
-from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
+from jobs.metrics.metric import Metric, Topic
+from jobs.metrics.observations import GOLD, LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.card_links import cell_anchor, drawn_matrices, pair_anchor

@@ -17,8 +17,8 @@ from jobs.html.formats import in_words, link, number, percent, writable
 from jobs.html.style import STYLE
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import SHARE, Distribution, Share
-from jobs.metrics.kinds import Quantity, kind_of
-from jobs.metrics.metric import Metric
+from jobs.metrics.kinds import kind_of
+from jobs.metrics.metric import Metric, Quantity
 from jobs.page.card_links import cards_of, number_links
 from jobs.page.card_orders import answer_anchor, answer_index, card_orders, question_anchor
 from jobs.page.metric_tables import MetricBlock, blocks, definitions, not_shown

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from actors.status import Status
 from jobs.analysis.conditions import CONDITION
-from jobs.metrics.metric import Metric, undefined
+from jobs.metrics.metric import Metric, MetricKind, undefined
 
 ABSENT = "Not computed in this report; n counts nothing."
 
@@ -63,8 +63,7 @@ class MetricIndex:
                 reason = f"the ratings have several conditions; set paper.condition to one of {listed}"
         described = ", ".join(f"{key} {value}" for key, value in sorted(dims.items()))
         return undefined(
-            name,
-            ABSENT,
+            MetricKind(name, definition=ABSENT),
             reason or f"this report has no {name} of {described}",
             status=Status.MISSING_INPUT,
             dims=dict(dims),

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobs.analysis import metric_settings
-from jobs.analysis.computed_metrics import read_computed
+from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import CONDITION
-from jobs.analysis.item_attributes import Items
-from jobs.analysis.rated_items import left_out, mismatches, rated_items
+from jobs.analysis.metric_tables import read_computed
+from jobs.analysis.mismatches import RatedTargets, left_out, mismatches, rated_items
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.report_tables import RatingSummary, ReportTables, read_report_items, read_spans, report_metrics
-from jobs.analysis.span_metrics import SpanTables
-from jobs.analysis.unshared_labels import RatedTargets
+from jobs.analysis.report_metrics import read_report_items, read_spans, report_metrics
+from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.analysis.span_tables import SpanTables
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.distributions import metrics_of

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import condition_groups
-from jobs.analysis.item_attributes import Items
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import Rubrics

@@ -13,9 +13,7 @@ import pytest
 from actors.ids import content_id
 from jobs import analyze, diff, evaluate, export, import_ratings, questions, tric_rank, tric_rerank, tric_statistics
 from jobs.analysis.from_file.file_analysis import FileAnalysis
-from jobs.analysis.tric_ranking import Ranking, WordedCaptions
-from jobs.analysis.tric_reranking import Reranking
-from jobs.analysis.tric_statistics import statistics
+from jobs.analysis.tric_metrics import Ranking, Reranking, WordedCaptions, statistics
 from jobs.corpora.tric import PUBLISHED, Split
 from jobs.inventory.differences import ColumnDifference, Differences
 from jobs.inventory.rated_run import RatedRun

@@ -10,7 +10,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.analysis import compute
-from jobs.analysis.rater_attributes import family_of
+from jobs.analysis.attributes import family_of
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table

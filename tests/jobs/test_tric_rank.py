@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from actors.ids import content_id
-from jobs.analysis.tric_ranking import WordedCaptions, rank
+from jobs.analysis.tric_metrics import WordedCaptions, rank
 from jobs.corpora.tric import answer_lines, bucket, decade, read_split, worded_date
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli

@@ -8,13 +8,11 @@ import pyarrow.compute as pc
 
 from actors.status import Status
 from jobs.analysis import compute, metric_settings
+from jobs.analysis.attributes import items_of, raters_of, units_of
 from jobs.analysis.from_file.columns import DECIMAL_COMMA, as_numbers, check_named, read_rows
 from jobs.analysis.from_file.config import AnalyzeConfig
 from jobs.analysis.from_file.file_analysis import FileAnalysis
 from jobs.analysis.from_file.peoples_distributions import PeoplesDistributions
-from jobs.analysis.item_attributes import items_of
-from jobs.analysis.item_units import units_of
-from jobs.analysis.rater_attributes import raters_of
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
 from jobs.metrics.observations import Observations

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from jobs.analysis.computed_metrics import TABLE
+from jobs.analysis.metric_tables import TABLE
 from jobs.metrics.metric import Metric
 from jobs.papers.model import PaperCell, PaperRow, PaperTable
 from jobs.papers.study import Study

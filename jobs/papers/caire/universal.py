@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from jobs.metrics.intervals import no_interval
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, estimated, undefined
 from jobs.metrics.question import PEOPLE
 from jobs.papers.caire.raters import ShownRater, dims, with_printed
 from jobs.papers.metric_index import ABSENT, MetricIndex
@@ -155,13 +155,15 @@ def _agreement(study: Study) -> PaperTable:
 def _mean(values: Sequence[Metric]) -> Metric:
     """Return the mean of the metrics of several countries."""
     defined = [metric.value for metric in values if metric.value is not None]
-    definition = f"Mean over countries: {values[0].definition.partition(';')[0]}; n counts countries with a value."
+    kind = MetricKind("country_average").defined_as(
+        f"Mean over countries: {values[0].definition.partition(';')[0]}; n counts countries with a value."
+    )
     coverage = len(defined) / len(values)
     if not defined:
-        return undefined("country_average", definition, "no country has a value", coverage=coverage)
+        return undefined(kind, "no country has a value", coverage=coverage)
     interval = no_interval("the countries are all of the study")
     value = sum(defined) / len(defined)
-    return estimated("country_average", definition, value, len(defined), coverage=coverage, interval=interval)
+    return estimated(kind, value, len(defined), coverage=coverage, interval=interval)
 
 
 def _first(study: Study, metric: str, wanted: dict[str, str]) -> Metric:

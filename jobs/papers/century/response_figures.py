@@ -6,9 +6,8 @@ import numpy as np
 
 from jobs.metrics import model_scores
 from jobs.metrics.intervals import Units
-from jobs.metrics.length_bias import PER, LengthFit, length_fit, scored_lengths
-from jobs.metrics.metric import undefined
-from jobs.metrics.model_scores import RaterGroup
+from jobs.metrics.metric import MetricKind, undefined
+from jobs.metrics.model_scores import PER, LengthFit, RaterGroup, length_fit, scored_lengths
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.papers.century.responses import AGREE, ROLE, no_share, prompt_note, share_dims, writers, written_by
 from jobs.papers.century.words import ALL_MODELS, ELEMENTS, PEOPLES, REGIONS, short, titled
@@ -249,7 +248,10 @@ def _average(study: Study, element: str, writer: str, region: str, printed: Prin
     """Return the average of shares over raters, or the share of the only rater."""
     if (subgroup := _regions(study, writer).get(region)) is None:
         return PaperCell(
-            undefined("average_of_shares", ABSENT, f"no response of {short(writer)} about {region}"), printed
+            undefined(
+                MetricKind("average_of_shares", definition=ABSENT), f"no response of {short(writer)} about {region}"
+            ),
+            printed,
         )
     dims = {"rubric": study.rubric(ROLE), "question": element, "threshold": AGREE, **subgroup}
     if study.metrics.find("average_of_shares", **dims):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jobs.metrics.entity_counts import KNOWLEDGE_GRAPH, no_entities
+from jobs.metrics.descriptive import KNOWLEDGE_GRAPH, no_entities
 from jobs.papers.century.words import titled
 from jobs.papers.model import PaperCell, PaperRow, PaperTable
 from jobs.papers.study import Study

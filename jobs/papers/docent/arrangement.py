@@ -7,8 +7,8 @@ people's, and `docent_measures` all ways to score a description with people's sc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from jobs.metrics.kinds import KIND_OF, Topic, of_topic
-from jobs.metrics.metric import Metric
+from jobs.metrics.kinds import KIND_OF, of_topic
+from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.question import PEOPLE
 from jobs.papers.model import PaperCell, PaperFigure, PaperPart, PaperRow, PaperTable, Unit
 from jobs.papers.study import Study

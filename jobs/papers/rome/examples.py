@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.analysis.rater_attributes import HUMAN
-from jobs.metrics.metric import Metric
+from jobs.analysis.attributes import HUMAN
+from jobs.metrics.metric import Metric, MetricKind, exact
 from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable
 from jobs.papers.rome.scenarios import PEOPLE_LABEL, QUESTIONS, RATING, SCORES, Rated, rated
 from jobs.papers.study import Study
@@ -131,8 +131,8 @@ def _mean(ratings: Rated | None, item: int, raters: Sequence[str]) -> Metric | N
 
 
 def _of_one(name: str, value: float, n: int) -> Metric:
-    definition = "Of one picture; n counts its ratings."
-    return Metric(name=name, definition=definition, value=value, n=n, reason="one picture: no interval")
+    kind = MetricKind(name, definition="Of one picture; n counts its ratings.")
+    return exact(kind, value, n, reason="one picture: no interval")
 
 
 def _shown(study: Study, wanted: set[int]) -> dict[int, _Labelled]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from jobs.analysis.question_scores import BINS, STEPS
-from jobs.analysis.rater_attributes import HUMAN
+from jobs.analysis.attributes import HUMAN
+from jobs.analysis.scene_graphs import BINS, STEPS
 from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable
 from jobs.papers.rome.scenarios import RATING, SCORES, dims_of, of_paper, scenario_attribute, scenario_pairs
 from jobs.papers.study import Study

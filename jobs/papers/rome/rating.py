@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobs.analysis.rater_attributes import HUMAN
+from jobs.analysis.attributes import HUMAN
 from jobs.metrics.agreement import LEVELS, krippendorff_alpha
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric

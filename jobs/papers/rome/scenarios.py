@@ -1,6 +1,6 @@
 """Parts shared by several tables: scenarios, raters with their names, and one question's ratings."""
 
-from jobs.analysis.rater_attributes import HUMAN
+from jobs.analysis.attributes import HUMAN
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.question import PEOPLE
 from jobs.papers.study import Study

@@ -1,6 +1,6 @@
 """Mean reciprocal ranks: of encoders (table II) and before and after re-ranking by a judge (ours)."""
 
-from jobs.analysis.computed_metrics import TABLE
+from jobs.analysis.metric_tables import TABLE
 from jobs.metrics.metric import Metric
 from jobs.papers.model import PaperCell, PaperRow, PaperTable
 from jobs.papers.study import Study

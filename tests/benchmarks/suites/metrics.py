@@ -66,8 +66,8 @@ def _rows(schema, number, question, rater, score):
 def remine(workdir: Path, size: Size) -> Result:
     """The report's way: codes on disk, a question at a time, and every metric the report makes of them."""
     from jobs.analysis import compute
+    from jobs.analysis.attributes import Items
     from jobs.analysis.conditions import CONDITION
-    from jobs.analysis.item_attributes import Items
     from jobs.analysis.rating_codes import Reduction
     from jobs.analysis.report_tables import ReportTables, summarize_ratings
     from jobs.metrics.question import MetricSettings

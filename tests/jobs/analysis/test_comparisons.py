@@ -7,8 +7,8 @@ import pytest
 
 from actors.items import FIRST, PAIR, PAIR_SET, SECOND
 from jobs.analysis import comparisons
+from jobs.analysis.attributes import Raters
 from jobs.analysis.comparisons import comparison_metrics, read_pairs
-from jobs.analysis.rater_attributes import Raters
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from tests.factories import TableInMemory, rating

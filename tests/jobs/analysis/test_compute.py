@@ -12,14 +12,14 @@ import pytest
 from sklearn.metrics import f1_score
 
 from jobs.analysis import compute
-from jobs.analysis.compute import MOST_TARGETS, question_metrics
+from jobs.analysis.attributes import Items, Raters, items_of, read_items
+from jobs.analysis.compute import MOST_TARGETS, question_metrics, versions_of_models
 from jobs.analysis.conditions import CONDITION
-from jobs.analysis.item_attributes import Items, items_of, read_items
-from jobs.analysis.rater_attributes import Raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings, RatedQuestion
+from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.store.hashing import hash_texts
 from jobs.tables import table
 from tests.cases import check_cases
@@ -28,6 +28,11 @@ from tests.factories import TableInMemory, rating
 KINDS = {"m": "model", "n": "model", "p": "human", "key": "gold", "lock": "gold"}
 SETTINGS = MetricSettings()
 Observed = dict[tuple[str, ...], RatedQuestion]
+ITEMS = 6
+KINDS_OF_VERSIONS = {"m": "model", "once": "model", "log": "model", "anna": "human", "clip": "encoder", "key": "gold"}
+VERSIONS = RatingTable.from_matrix(
+    np.stack([np.tile([1.0, 3, 5], 2), np.tile([1.0, 4, 5], 2)], axis=1), raters=["json", "closed"]
+)
 
 
 def computed(
@@ -158,8 +163,10 @@ def test_changes_are_between_compared_conditions_and_from_the_reference(monkeypa
     monkeypatch.setattr(module, "compared", lambda by_name, baseline: pairs)
     monkeypatch.setattr(module, "too_many", lambda count: f"{count} conditions")
     monkeypatch.setattr(module, "condition_changes", lambda one, other: [f"{one.name}>{other.name}"])
-    monkeypatch.setattr(compute.f1_changes, "f1_ratios", lambda one, other: [f"{one.name}/{other.name}"])
-    monkeypatch.setattr(compute.f1_changes, "f1_over_best", lambda one, other: [f"{other.name} over best {one.name}"])
+    monkeypatch.setattr(compute.condition_changes, "f1_ratios", lambda one, other: [f"{one.name}/{other.name}"])
+    monkeypatch.setattr(
+        compute.condition_changes, "f1_over_best", lambda one, other: [f"{other.name} over best {one.name}"]
+    )
 
     def changes(names: str, *, baseline: str | None = None, reference: str | None = None) -> list[Any]:
         answered: Any = [SimpleNamespace(name=name) for name in names]
@@ -264,3 +271,36 @@ def test_pictures_of_which_no_label_is_right_count_against_precision() -> None:
         assert f1["micro"].n == 26 * 5
     (left_out,) = (m for m in metrics if m.name == "without_gold")
     assert (left_out.value, left_out.n) == (pytest.approx(4 / 30), 30)
+
+
+def compared(scale: tuple[float, float] | None) -> dict[tuple[str, str], set[str]]:
+    """Return the thresholds of each rater's versions, by rater and their names."""
+    versions = {name: {("closed", ""), ("json", "")} for name in KINDS_OF_VERSIONS} | {"once": {("closed", "")}}
+    questions = list[dict[str, Any]]()
+
+    def question(key: Any, **keywords: Any) -> Any:
+        questions.append(keywords)
+        return SimpleNamespace(answers=VERSIONS)
+
+    reduction: Any = SimpleNamespace(versions_of=lambda key: versions, question=question)
+    group: Any = SimpleNamespace(key=("r", "q"))
+    answers = RatingTable.from_matrix(np.ones((ITEMS, len(KINDS_OF_VERSIONS))), raters=list(KINDS_OF_VERSIONS))
+    context = QuestionContext(
+        KINDS_OF_VERSIONS, picture=np.arange(ITEMS), target=np.zeros(ITEMS, np.int64), scale=scale
+    )
+    settings = MetricSettings(at_least=[2.0, 9.0])
+    rated = RatedQuestion(answers, context, settings, unscaled=frozenset({"log"}))
+    thresholds: dict[tuple[str, str], set[str]] = {}
+    for metric in versions_of_models(reduction, group, rated):
+        of_rater = thresholds.setdefault((metric.dims["rater"], metric.dims["versions"]), set())
+        of_rater |= {metric.dims["threshold"]} if metric.name == "share_at_least" else set()
+    assert questions == [{"order": answers.values, "versions_of": rater} for rater, _ in thresholds]
+    return thresholds
+
+
+def test_only_models_with_several_versions_on_the_scale_are_compared() -> None:
+    assert compared((1.0, 5.0)) == {("m", "closed, json"): {"2"}}
+
+
+def test_without_a_scale_there_are_no_thresholds() -> None:
+    assert compared(None) == {("m", "closed, json"): set()}

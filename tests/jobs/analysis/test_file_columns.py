@@ -8,7 +8,7 @@ import pytest
 from jobs.analysis.from_file.agreement import Attributes
 from jobs.analysis.from_file.columns import as_numbers, named_columns
 from jobs.analysis.from_file.scene_graphs import _is_valid
-from jobs.analysis.question_scores import BINS, _scored, score_rows
+from jobs.analysis.scene_graphs import BINS, _scored, score_rows
 from jobs.errors import InputError
 from jobs.metrics.dsg import DsgQuestion
 

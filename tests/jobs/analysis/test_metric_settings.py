@@ -16,8 +16,8 @@ from jobs.analysis.metric_settings import (
     with_conditions,
 )
 from jobs.errors import InputError
+from jobs.metrics.descriptions import OVERLAPS
 from jobs.metrics.question import MetricSettings
-from jobs.metrics.text_overlap import MEASURES
 from tests.cases import check_cases
 
 
@@ -68,7 +68,7 @@ def test_lists_of_raters_name_known_rubrics_and_raters() -> None:
 
 def test_measures_of_overlap_need_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     packages = {"bleu": "sacrebleu", "rouge_l": "rouge_score", "cider": "pycocoevalcap"}
-    assert set(packages) == set(MEASURES)
+    assert set(packages) == set(OVERLAPS)
     for measure, package in packages.items():
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, package, None)

@@ -1,5 +1,6 @@
 """One pass over all ratings: what is summarized, without excluded items, and which distributions a page shows."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -7,17 +8,17 @@ import pytest
 
 from actors.ids import content_id
 from jobs.analysis import compute
+from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import CONDITION
-from jobs.analysis.item_attributes import Items
 from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_metrics import read_report_items, read_spans, report_metrics
 from jobs.analysis.report_tables import (
     ALL_PEOPLE,
     MAX_PEOPLE_SHOWN,
     RatingSummary,
+    ReportInputs,
     ReportTables,
-    read_report_items,
-    read_spans,
-    report_metrics,
+    open_inputs,
     rows_of_items,
     summarize_ratings,
 )
@@ -28,9 +29,18 @@ from jobs.metrics.question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
-from tests.factories import FIVE, TableInMemory, rating, write_table
+from tests.factories import FIVE, TableInMemory, rating, record, write_table
 
 EXCLUDED = content_id("excluded")
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "ratings": [rating("a", "m", "q", "1")],
+    "matches": [record("a")],
+    "records": [record("b")],
+    "responses": [{"response_id": "r", "item_id": "a", "model": "m", "prompt": "p", "condition": "", "sample": 0,
+                   "status": "ok"}],
+    "items": [{"item_id": "a"}],
+    "texts": [{"text_id": "t", "role": "caption", "text": "x"}],
+}  # fmt: skip
 
 
 def summary(folder: Path, *tables: list[dict[str, Any]]) -> tuple[RatingSummary, dict[str, set[str]]]:
@@ -173,3 +183,34 @@ def test_gold_raters_of_spans_are_those_of_the_settings(tmp_path: Path) -> None:
     read = read_spans(tables, MetricSettings(gold=["expert-*"]), ExclusionFilter(frozenset()))
     assert read is not None
     assert read.kinds == {"expert-1": "gold", "anna": "human", "m": "model"}
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, str]:
+    tables = {"matches": "records"}
+    return {
+        key: write_table(tmp_path / key, tables.get(key, key), rows, rubric=FIVE if key == "ratings" else None)
+        for key, rows in ROWS.items()
+    }
+
+
+def test_each_key_opens_its_table(places: dict[str, str]) -> None:
+    lists = {"ratings", "responses", "items", "texts"}
+    assert lists <= {one.name for one in fields(ReportInputs)}
+    keys: dict[str, Any] = {key: [uri] if key in lists else uri for key, uri in places.items()}
+    tables = open_inputs(ReportInputs(**keys))
+    assert {name: source.uri for name, source in tables.corpus.items()} == {
+        "matches": places["matches"], "records": places["records"]
+    }  # fmt: skip
+    opened = {name: [source.uri for source in getattr(tables, name)] for name in lists}
+    assert opened == {name: [places[name]] for name in lists}
+    assert {source.uri for source in tables.sources} == set(places.values())
+    assert (tables.questions, tables.spans, tables.terms) == (None, [], [])
+
+
+def test_tables_that_only_describe_others_are_no_report(places: dict[str, str]) -> None:
+    for inputs in (ReportInputs(items=[places["items"]]), ReportInputs(texts=[places["texts"]]), ReportInputs()):
+        with pytest.raises(InputError, match="report: no table to report on"):
+            open_inputs(inputs)
+    assert open_inputs(ReportInputs(records=places["records"])).corpus.keys() == {"records"}
+    assert len(open_inputs(ReportInputs(responses=[places["responses"]])).responses) == 1

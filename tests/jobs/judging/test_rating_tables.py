@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.analysis.rater_attributes import read_raters
+from jobs.analysis.attributes import read_raters
 from jobs.errors import InputError
 from jobs.judging import rating_tables
 from jobs.judging.rating_tables import GROUPS, open_ratings

@@ -10,9 +10,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import f1_score
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.condition_changes import compared, condition_changes
-from jobs.metrics.condition_pairs import ConditionRatings
-from jobs.metrics.f1_changes import f1_over_best, f1_ratios
+from jobs.metrics.condition_changes import ConditionRatings, compared, condition_changes, f1_over_best, f1_ratios
 from jobs.metrics.intervals import Units
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from tests.cases import check_cases

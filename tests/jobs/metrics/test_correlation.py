@@ -32,7 +32,7 @@ def test_correlations_are_scipys():
 def test_the_interval_over_groups_by_hand():
     # five images with r = 1, 1, 1, 1 and 0.5: mean 0.9, s = sqrt((4 * 0.1² + 0.4²) / 4), s / sqrt(5) = 0.1
     model, people = np.tile([1.0, 2, 3], 5), np.array([1.0, 2, 3] * 4 + [1, 3, 2])
-    metric = within(model, people, np.repeat(np.arange(5), 3), group_name="image", source="x")
+    metric = within(model, people, np.repeat(np.arange(5), 3), group_name="image")
     assert metric.value == pytest.approx(0.9)
     assert (metric.low, metric.high) == (pytest.approx(0.9 - 0.1 * student(5)), 1)
 
@@ -53,9 +53,9 @@ def test_images_are_correlated_one_by_one():
     # image 0: 1 with people; image 1: -1; image 2: no variance, left out
     model = np.array([1.0, 2, 3, 3, 2, 1, 2, 2, 2])
     people = np.array([1.0, 2, 3, 1, 2, 3, 1, 2, 3])
-    correlation = within(model, people, np.repeat([0, 1, 2], 3), group_name="image", source="x")
+    correlation = within(model, people, np.repeat([0, 1, 2], 3), group_name="image")
     assert (correlation.value, correlation.n, correlation.coverage) == (pytest.approx(0), 2, pytest.approx(2 / 3))
-    nothing = within(model[6:], people[6:], np.zeros(3, int), group_name="image", source="x")
+    nothing = within(model[6:], people[6:], np.zeros(3, int), group_name="image")
     assert (nothing.value, nothing.n, nothing.coverage) == (None, 0, 0.0)
 
 
@@ -64,9 +64,8 @@ def test_reasons_and_definitions_name_the_units():
     target = np.array([0, 1, 2] * 2)
     cases = {
         "pairs (3)": next(iter(correlations(x[:3], x[:3]))),
-        "images (2)": within(x, x, np.repeat([0, 1], 3), group_name="image", source="s"),
-        "countries (2)": within(x, x, np.repeat([0, 1], 3), group_name="country", source="s"),
-        "time periods (1)": within(x[:3], x[:3], np.zeros(3, int), group_name="time period", source="s"),
+        "images (2)": within(x, x, np.repeat([0, 1], 3), group_name="image"),
+        "concept and targets (1)": within(x[:3], x[:3], np.zeros(3, int), group_name="concept and target"),
         "concepts (1)": concept_average(x, x, np.zeros(6, int), target),
         "targets (3)": global_average(x, x, target),
         "raters (1)": next(iter(against_single_raters(x, x[:, None]))),
@@ -75,16 +74,14 @@ def test_reasons_and_definitions_name_the_units():
     assert {units: metric.reason for units, metric in cases.items()} == {
         units: f"no interval: fewer than 5 {units}" for units in cases
     }
-    of_period = cases["time periods (1)"]
-    assert of_period.name == "pearson_by_time_period"
-    assert "within each time period, averaged" in of_period.definition
-    assert of_period.definition.endswith("(s); n counts the time periods averaged over.")
-    spearman = within(x, x, np.repeat([0, 1], 3), group_name="concept", source="s", kind="spearman")
-    assert (spearman.name, spearman.definition[:8]) == ("spearman_by_concept", "Spearman")
+    of_both = cases["concept and targets (1)"]
+    assert of_both.name == "pearson_by_concept_and_target"
+    assert "within each concept and target, averaged" in of_both.definition
+    assert of_both.definition.endswith("countries); n counts the concept and targets averaged over.")
     by_name = {metric.name: metric for metric in against_single_raters(x, x[:, None])}
     assert by_name["rater_correlation_sd"].reason == "fewer than two raters"
     assert by_name["rater_correlation_max"].reason == "no interval: a description of these raters, not an estimate"
-    few = within(x[:2], x[:2], np.zeros(2, int), group_name="image", source="s")
+    few = within(x[:2], x[:2], np.zeros(2, int), group_name="image")
     assert (few.reason, few.coverage) == ("no image has 3 pairs and variance of both scores", 0)
 
 
@@ -93,7 +90,7 @@ def test_averages_first_then_correlates():
     model = np.array([1.0, 5, 3, 3, 1, 5])  # means 2, 3, 4
     people = np.array([2.0, 2, 2, 2, 4, 6])  # means 2, 3, 4
     target = np.tile([0, 1, 2], 2)
-    assert abs(within(model[3:], people[3:], np.zeros(3, int), group_name="image", source="x").value or 1) < 0.6
+    assert abs(within(model[3:], people[3:], np.zeros(3, int), group_name="image").value or 1) < 0.6
     assert concept_average(model, people, np.zeros(6, int), target).value == pytest.approx(1)
     assert global_average(model, people, target).value == pytest.approx(1)
     # a second concept that is reversed: the mean over concepts is 0
@@ -113,9 +110,9 @@ def test_averages_first_then_correlates():
     )
     assert (few.n, few.coverage) == (1, 6 / 8)
     assert concept_average(model, people, np.zeros(6, int), target, asked=12).coverage == 1 / 2
-    by_image = within(model[:5], people[:5], np.array([0, 0, 0, 1, 1]), group_name="image", source="x", asked=8)
+    by_image = within(model[:5], people[:5], np.array([0, 0, 0, 1, 1]), group_name="image", asked=8)
     assert (by_image.value, by_image.coverage) == (None, 0)  # people's scores of one do not vary, the other has two
-    by_image = within(model[1:], people[1:], np.array([0, 0, 1, 1, 1]), group_name="image", source="x", asked=8)
+    by_image = within(model[1:], people[1:], np.array([0, 0, 1, 1, 1]), group_name="image", asked=8)
     assert (by_image.n, by_image.coverage) == (1, 3 / 8)
     assert global_average(model, people, target, asked=8).coverage == 6 / 8
     # Targets with 2, 1 and 3 pictures: the means are 2, 3, 5 and 3, 2, 4.

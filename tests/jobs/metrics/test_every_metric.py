@@ -4,16 +4,18 @@ Ratings of every kind at once, with countries, concepts, gold, responses, spans 
 write metrics of their own; each row of their tables is looked at, and each metric that jobs/metrics can make is met.
 """
 
+import importlib
 import re
 from html import unescape
-from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import jobs.metrics
-from jobs.metrics.kinds import KIND_OF, KINDS
+from jobs.metrics import descriptive, kinds, ranking
+from jobs.metrics.kinds import KIND_OF
 from jobs.page.metric_tables import FAMILIES
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
@@ -23,11 +25,7 @@ pytestmark = pytest.mark.usefixtures("without_plots")
 
 COUNTRIES = ("Brazil", "India", "Kenya", "Peru")
 PEOPLE = {f"p{n}": COUNTRIES[n % 4] for n in range(12)}
-# Made by jobs of their own from rankings, which tests/jobs/test_link.py and test_tric.py run.
-OF_RANKINGS = {"mrr", "random_mrr"}
-# By jobs.tric_statistics and jobs.evaluate, which tests/jobs/test_tric_statistics.py and test_evaluate.py run.
-OF_COLUMNS = {"histogram_count", "right_answers"}
-OF_TERMS = {"entities", "distinct_terms"}  # by a report with terms, see test_entity_counts.py
+OF_TERMS = {"entities", "distinct_terms"}  # made by a report with terms, see test_entity_counts.py
 
 
 @pytest.fixture(scope="module")
@@ -134,15 +132,12 @@ def test_each_is_registered_and_on_the_page_or_listed_there_as_not_shown(report,
 
 
 def test_no_kind_is_registered_that_nothing_computes(rows):
-    assert KIND_OF.keys() - {row["metric"] for row in rows} == OF_TERMS
-    assert all(bool(kind.topics) != bool(kind.place) for kind in KINDS)
-    assert {topic for kind in KINDS for topic in kind.topics} == {family.title for family in FAMILIES}
+    of_other_jobs = {kind.name for module in (ranking, descriptive) for kind in kinds.declared(module)}
+    assert KIND_OF.keys() - {row["metric"] for row in rows} == OF_TERMS | of_other_jobs
+    assert all(bool(kind.topics) != bool(kind.place) for kind in KIND_OF.values())
+    assert {topic for kind in KIND_OF.values() for topic in kind.topics} == {family.title for family in FAMILIES}
 
 
-def test_all_metrics_are_met(rows):
-    named = set()
-    for file in Path(jobs.metrics.__file__).parent.glob("*.py"):
-        text = file.read_text("utf-8")
-        named |= set(re.findall(r'(?:\bname=|undefined\(\n? *|estimated\(\n? *)"(\w+)"', text))
-    assert len(named) > 20
-    assert named - OF_COLUMNS - {row["metric"] for row in rows} == set()
+def test_the_registry_has_the_kinds_of_all_modules():
+    modules = [importlib.import_module(f"jobs.metrics.{file.name}") for file in iter_modules(jobs.metrics.__path__)]
+    assert {kind.name for module in modules for kind in kinds.declared(module)} == KIND_OF.keys()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import wilson
-from jobs.metrics.participation import _deviation, accounting, endings, participation, workload
+from jobs.metrics.intervals import proportion, wilson
+from jobs.metrics.participation import _deviation, accounting, endings, participation, remark_share, workload
 
 NAN = np.nan
 
@@ -109,3 +109,19 @@ def test_nothing_asked_has_no_coverage():
     assert {f.coverage for f in workload([{}, {}])} == {None}
     assert {f.coverage for f in accounting(Counter({"ok": 3, "error": 1}), 0, 2)} == {3 / 4}
     assert [f.value for f in accounting(Counter(), 0, 2) if f.name == "ratings_repeated"] == [2]
+
+
+def test_items_that_nobody_rated_do_not_count() -> None:
+    written = np.array([True, True, False, False, True])
+    rated = np.array([True, False, True, True, True])
+    metric = remark_share(written, rated)
+    assert (metric.value, metric.n, metric.coverage) == (0.5, 4, 0.8)
+    interval = proportion(2, 4)
+    assert interval is not None
+    assert (metric.low, metric.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_without_rated_items_there_is_no_share() -> None:
+    metric = remark_share(np.array([True]), np.array([False]))
+    assert (metric.value, metric.status) == (None, "missing_input")
+    assert remark_share(np.array([False]), np.array([True])).value == 0

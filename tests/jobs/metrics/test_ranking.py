@@ -69,12 +69,18 @@ def test_nothing_ranked_is_undefined_not_zero() -> None:
     assert ranking.mrr(np.array([2])).low is None  # one query has no interval
 
 
+def at_random(answers: int, cut: int | None = None) -> float:
+    value = ranking.random_mrr(answers, cut=cut).value
+    assert value is not None
+    return value
+
+
 def test_random_order_as_published_for_646_captions() -> None:
-    assert round(ranking.random_mrr(646), 4) == 0.0109
-    assert round(ranking.random_mrr(646, cut=100), 4) == 0.0080
-    assert ranking.random_mrr(3) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
-    assert ranking.random_mrr(2, cut=100) == ranking.random_mrr(2)
-    assert ranking.random_mrr(1) == 1
+    assert round(at_random(646), 4) == 0.0109
+    assert round(at_random(646, cut=100), 4) == 0.0080
+    assert at_random(3) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert at_random(2, cut=100) == at_random(2)
+    assert at_random(1) == 1
     with pytest.raises(ValueError, match="answers=0"):
         ranking.random_mrr(0)
 
@@ -82,7 +88,7 @@ def test_random_order_as_published_for_646_captions() -> None:
 def test_the_random_orders_metric_is_what_random_orders_give() -> None:
     draw = np.random.default_rng(3)
     ranks = draw.integers(1, 51, 40_000)
-    assert ranking.mrr(ranks).value == pytest.approx(ranking.random_mrr(50), rel=0.03)
+    assert ranking.mrr(ranks).value == pytest.approx(at_random(50), rel=0.03)
 
 
 @given(st.lists(st.integers(0, 50), min_size=5, max_size=40), st.randoms())

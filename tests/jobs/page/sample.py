@@ -12,10 +12,9 @@ from PIL import Image, ImageDraw
 from jobs.html.thumbnails import thumbnail
 from jobs.judging.sent_prompts import SentPrompt
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.confusion import Confusion
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
-from jobs.metrics.observations import Observations
+from jobs.metrics.observations import Confusion, Observations
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
 from jobs.page.card_links import card_links

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.analysis.rater_attributes import Raters
+from jobs.analysis.attributes import Raters
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import KeptRubric, Rubrics

@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jobs.metrics.confusion import Confusion
 from jobs.metrics.metric import Metric
-from jobs.metrics.observations import Observations
+from jobs.metrics.observations import Confusion, Observations
 from jobs.page.card_links import (
     MAX_OF_RATER,
     card_links,

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.analysis.span_marks import MarkedText, SpanRater, TextOfItem
-from jobs.analysis.span_metrics import SpanTables
+from jobs.analysis.span_tables import MarkedText, SpanRater, SpanTables, TextOfItem
 from jobs.metrics.metric import Metric
 from jobs.page.card_links import card_links, cards_of
 from jobs.page.card_marks import MAX_CARDS, MarkSelection, card_marks, mark_lists, marks_anchor, marks_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from jobs.metrics.intervals import Interval, no_interval
 from jobs.metrics.kinds import kind_of
-from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, estimated, undefined
 from jobs.page.metric_tables import MAX_ROWS, blocks, metric_label, rater_words, without_twins
 from jobs.page.page_contents import Page, letters_of
 from jobs.page.page_names import rater_hues, rater_letters
@@ -104,7 +104,7 @@ def test_a_block_without_a_question_is_of_spans_only_if_all_its_tables_are():
 
 def test_reasons_are_printed_once_and_long_tables_are_cut():
     asked = {"rubric": "r", "question": "q", "group": "people"}
-    gone = [undefined("alpha", "d", "no pairs", dims={**asked, "level": str(i)}) for i in range(MAX_ROWS + 6)]
+    gone = [undefined(MetricKind("alpha"), "no pairs", dims={**asked, "level": str(i)}) for i in range(MAX_ROWS + 6)]
     gone.insert(0, alpha(0.5, level="first", reason="few"))
     (block,) = blocks(gone)
     assert block.tables[0].notes == ("no pairs",)
@@ -142,20 +142,28 @@ def test_values_without_an_interval_are_remarked_on_once_with_their_names():
 
 
 def test_groups_of_one_rater_make_no_table_of_dashes():
-    assert blocks([undefined("alpha", "d", "one rater", dims={"group": "g", "level": "nominal"})]) == []
+    assert blocks([undefined(MetricKind("alpha"), "one rater", dims={"group": "g", "level": "nominal"})]) == []
 
 
 def test_values_are_written_with_their_units():
     cases = [
-        (estimated("share_at_least", "d", 0.558, 1500, interval=Interval(0.53, 0.58, "m")), "55.8%", "53.0 to 58.0"),
-        (estimated("alpha", "d", -0.044, 9, interval=Interval(-0.1, 0.02, "m")), "−0.044", "−0.100 to 0.020"),
-        (estimated("share_difference", "d", -0.365, 9, interval=NONE), "−36.5%", ""),
-        (estimated("ratings_total", "d", 1569, 1569, interval=NONE), "1,569", ""),
-        (estimated("welch_p", "d", 2e-7, 9, interval=NONE), "<0.0001", ""),
-        *((undefined(name, "d", "none"), "—", "") for name in ("alpha", "welch_p", "win_rate", "people_total")),
-        (estimated("items_per_person", "d", 1237.0, 3, interval=Interval(36, 2001, "m")), "1,237", "36 to 2,001"),
-        (estimated("items_per_person", "d", 36.0, 3, interval=Interval(35.25, 37, "m")), "36.0", "35.2 to 37.0"),
-        (estimated("ratings_per_person_sd", "d", 2.94, 3, interval=NONE), "2.9", ""),
+        (
+            estimated(MetricKind("share_at_least"), 0.558, 1500, interval=Interval(0.53, 0.58, "m")),
+            "55.8%",
+            "53.0 to 58.0",
+        ),
+        (estimated(MetricKind("alpha"), -0.044, 9, interval=Interval(-0.1, 0.02, "m")), "−0.044", "−0.100 to 0.020"),
+        (estimated(MetricKind("share_difference"), -0.365, 9, interval=NONE), "−36.5%", ""),
+        (estimated(MetricKind("ratings_total"), 1569, 1569, interval=NONE), "1,569", ""),
+        (estimated(MetricKind("welch_p"), 2e-7, 9, interval=NONE), "<0.0001", ""),
+        *((undefined(MetricKind(name), "none"), "—", "") for name in ("alpha", "welch_p", "win_rate", "people_total")),
+        (
+            estimated(MetricKind("items_per_person"), 1237.0, 3, interval=Interval(36, 2001, "m")),
+            "1,237",
+            "36 to 2,001",
+        ),
+        (estimated(MetricKind("items_per_person"), 36.0, 3, interval=Interval(35.25, 37, "m")), "36.0", "35.2 to 37.0"),
+        (estimated(MetricKind("ratings_per_person_sd"), 2.94, 3, interval=NONE), "2.9", ""),
     ]
 
     def check(metric, value, interval):
@@ -224,7 +232,9 @@ def test_a_single_row_is_a_line_and_no_table():
 
 def test_each_number_of_a_line_has_its_label():
     dims = {"rubric": "r", "question": "q", "group": "people"}
-    metrics = [estimated(name, "d", 3, 3, interval=NONE, dims=dims) for name in ("people_total", "items_per_person")]
+    metrics = [
+        estimated(MetricKind(name), 3, 3, interval=NONE, dims=dims) for name in ("people_total", "items_per_person")
+    ]
 
     def line(metrics):
         (entry,) = re.findall(r"<dt>People</dt><dd>(.*?)</dd>", render(Page(title="t", metrics=metrics)))

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.confusion import Confusion
 from jobs.metrics.distributions import Distribution, Distributions
-from jobs.metrics.length_bias import length_fit
-from jobs.metrics.metric import Metric, undefined
-from jobs.metrics.observations import Observations
-from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
+from jobs.metrics.metric import Metric, MetricKind, undefined
+from jobs.metrics.model_scores import length_fit
+from jobs.metrics.observations import LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import ACROSS, question_metrics
 from jobs.page import page_figures as module
@@ -364,7 +362,7 @@ def test_raters_of_any_pair_are_in_the_map_of_their_question() -> None:
     """b is in pairs with a and c; the mean over both questions of a and b is (0.2 + 0.8) / 2."""
     metrics = [kappa("a", "b", 0.2), kappa("b", "c", 0.4), kappa("a", "b", 0.8, "p")]
     unknown = {**metrics[0].dims, "rater_a": "x", "rater_b": "y"}
-    metrics.append(undefined("kappa", "", "no common items", dims=unknown))
+    metrics.append(undefined(MetricKind("kappa"), "no common items", dims=unknown))
     (figure,) = agreement_map(metrics, [], {})
     mean, of_q, of_p = (texts(svg) for svg in figure.plots)
     names = {"a  1", "b  2", "c  3"}
@@ -459,7 +457,8 @@ def test_the_maps_of_questions_past_the_limit_are_counted(panels: list[tuple[Any
 def test_colours_of_scores_go_between_the_ends_of_the_scale(panels: list[tuple[Any, dict[str, str]]]) -> None:
     metrics = [
         score("m", "q", 2.5), score("m", "p", 4.5, condition="c"), score("people", "q", 1.5),
-        score("m", "q", 9.0, versions="yes"), undefined("group_mean_score", "", "none", dims=score("x", "q", 1).dims),
+        score("m", "q", 9.0, versions="yes"),
+        undefined(MetricKind("group_mean_score"), "none", dims=score("x", "q", 1).dims),
     ]  # fmt: skip
     (figure,) = score_map(metrics, blocks(metrics), {("r", "q"): Wording("How much?", scale=(1, 5))})
     ((panel, words),) = panels

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError
-from jobs.metrics.metric import Metric, undefined
+from jobs.metrics.metric import Metric, MetricKind, undefined
 from jobs.page.page_contents import Page
 from jobs.page.render import render
 from jobs.papers import registry
@@ -111,7 +111,7 @@ def test_printed_rows_without_a_counterpart_have_a_number_in_the_columns_shown()
 
 
 def table(name="table_1"):
-    none = undefined("share", "n counts items", "nobody rated")
+    none = undefined(MetricKind("share"), "nobody rated")
     return PaperTable(
         name=name,
         title="Shares <i>",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.tric_statistics import statistics
+from jobs.analysis.tric_metrics import statistics
 from jobs.corpora.tric import read_split
 from jobs.metrics import ranking
 from jobs.metrics.metric import metrics_table

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.analysis.item_attributes import Items
+from jobs.analysis.attributes import Items
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Units
 from jobs.metrics.metric import Metric

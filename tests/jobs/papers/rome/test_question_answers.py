@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.question_scores import BINS
+from jobs.analysis.scene_graphs import BINS
 from jobs.metrics.metric import Metric
 from jobs.papers.rome import question_answers
 from jobs.papers.settings import PrintedTable

@@ -1,19 +1,23 @@
-"""Scores of pictures from the answers to their questions, as rows of table `ratings`."""
+"""Scores of pictures from the answers to the questions of their scene graphs: rows of table `ratings`, and metrics."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors import schemas
 from actors.rubrics.rubric_questions import Answer
 from actors.status import Status
+from jobs.analysis.conditions import CONDITION
 from jobs.judging.kept_rubric import ORDINAL, KeptQuestion, KeptRubric
 from jobs.metrics import dsg
 from jobs.metrics.dsg import DsgQuestion
+from jobs.metrics.metric import Metric
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 from jobs.tables import TABLES
 
@@ -106,3 +110,57 @@ def _unscored(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _label(number: int) -> str:
     return "1" if number == STEPS else f"{BINS[number]} to {BINS[number + 1]}"
+
+
+def dsg_metrics(
+    ratings: Sequence[TableSource],
+    questions: TableSource,
+    *,
+    rubric: str,
+    likert: str | None,
+    kinds: Mapping[str, str],
+    exclusion_filter: ExclusionFilter,
+) -> Iterator[Metric]:
+    """Yield scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
+
+    The target of a rating is the set_id of the picture's questions; if it is empty, the picture's id is the set_id. If
+    the answers have several conditions, each has separate metrics, and people's ratings without a condition count under
+    all of them.
+
+    Args:
+        likert: `rubric/question` of the people's ratings to correlate the scores with; those of models do not count.
+        kinds: rater -> human, model, encoder or gold.
+        exclusion_filter: the exclusions.
+    """
+    sets = read_sets(questions)
+    answers: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    people: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    columns = ["item_id", "target", "rubric", "question", "rater", CONDITION, "value", "score", "status"]
+    of_people = tuple((likert or "/").split("/", 1))
+    for source in ratings:
+        for batch in source.batches(columns):
+            chosen = batch.filter(pc.is_in(batch["rubric"], pa.array([rubric, of_people[0]], batch["rubric"].type)))
+            for row in chosen.to_pylist():
+                if exclusion_filter.hit(row["item_id"]):
+                    continue
+                if row["rubric"] == rubric:
+                    asked = answers[row["rater"], row[CONDITION]][row["item_id"], row["target"] or row["item_id"]]
+                    if row["status"] == Status.OK:
+                        asked[row["question"]] = row["value"]
+                elif (
+                    kinds.get(row["rater"]) == "human"
+                    and row["question"] == of_people[1]
+                    and row["status"] == Status.OK
+                    and row["score"] is not None
+                ):
+                    people[row[CONDITION]][row["item_id"]].append(row["score"])
+    several = len({condition for _, condition in answers}) > 1
+    for (rater, condition), by_picture in sorted(answers.items()):
+        scores_of = people[""] | people[condition]
+        means = {item: float(np.mean(scores)) for item, scores in scores_of.items()}
+        pictures = {
+            item: [replace(q, answer=answer_to.get(q.question)) for q in sets.get(set_id, ())]
+            for (item, set_id), answer_to in by_picture.items()
+        }
+        for metric in dsg.dsg_metrics(pictures, means):
+            yield metric.at(rater=rater, rubric=rubric, **({CONDITION: condition} if several else {}))

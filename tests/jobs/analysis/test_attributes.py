@@ -1,22 +1,30 @@
 """Items and responses of several tables: equal rows count once, contradictions are refused with both tables."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from jobs.analysis.item_attributes import SHORT, read_items
-from jobs.analysis.rater_attributes import read_raters
+from jobs.analysis.attributes import SHORT, IndependentUnits, family_of, raters_of, read_items, read_raters, read_units
 from jobs.analysis.responses import refusal_rates
-from jobs.analysis.span_marks import read_texts
+from jobs.analysis.span_tables import read_texts
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
 from tests.cases import check_cases
-from tests.factories import TableInMemory, rating, rows_of, write_file
+from tests.factories import TableInMemory, rating, rows_of, write_file, write_table
 
 pytestmark = pytest.mark.usefixtures("without_plots")
+ITEMS: list[dict[str, Any]] = [
+    {"item_id": "a", "image_ids": ["p", "q"], "attributes": [("prompt", "x")]},
+    {"item_id": "b", "image_ids": ["q", "p"], "attributes": [("prompt", "y")]},
+    {"item_id": "c", "image_ids": ["p"], "attributes": [("prompt", "x")]},
+    {"item_id": "d", "image_ids": [], "attributes": []},
+    {"item_id": "e", "image_ids": None, "attributes": None},
+    {"item_id": "r", "image_ids": ["p"], "response_id": "r2", "attributes": None},
+]
 
 
 def item(name, *, targets=(), gold=None, response=None, **attributes):
@@ -188,3 +196,108 @@ def test_long_values_and_sets_are_shortened_in_messages():
     names = [f"target {number}" for number in range(9)]
     with pytest.raises(InputError, match=r"another targets .*\('target 0, target 1, target 2"):
         read_items(tables("items", [item("a", targets=names[::-1])], [item("a", targets=["y"])]), [], [])
+
+
+RESPONSES: list[dict[str, Any]] = [
+    {"response_id": name, "item_id": item} for name, item in (("r1", "c"), ("r2", "d"), ("r3", "unknown"))
+]
+
+
+def groups(units: IndependentUnits, names: str) -> set[frozenset[str]]:
+    """Return the sets of items that are one unit."""
+    items = names.split()
+    of_items = units.of(hash_texts(items)).tolist()
+    return {frozenset(item for item, unit in zip(items, of_items, strict=True) if unit == one) for one in of_items}
+
+
+def together(*names: str) -> set[frozenset[str]]:
+    return {frozenset(of_unit.split()) for of_unit in names}
+
+
+def read(attribute: str | None = None) -> IndependentUnits:
+    items: Any = TableInMemory("items", ITEMS)
+    responses: Any = TableInMemory("responses", RESPONSES)
+    return read_units([items], [responses], attribute)
+
+
+def test_items_about_the_same_pictures_are_one_unit() -> None:
+    """A response belongs to the picture that it is about, also one that is not in items."""
+    units = read()
+    assert groups(units, "a b c d e r r1 r2 r3 unknown other") == together(
+        "a b", "c r r1 r2", "d", "e", "r3 unknown", "other"
+    )
+    assert units.name == "pictures"
+
+
+def test_an_attribute_replaces_the_picture_where_it_has_a_value() -> None:
+    units = read("prompt")
+    assert groups(units, "a b c d r r1") == together("a c r1", "b", "d", "r")
+    assert units.name == "values of prompt"
+    with pytest.raises(InputError, match=r"metrics\.unit=scene"):
+        read("scene")
+
+
+def test_pairs_of_a_prompt_are_one_unit() -> None:
+    """They share their pictures, and a pair in the other order is the same pair."""
+    rows: list[dict[str, Any]] = [
+        {"item_id": name, "image_ids": pictures.split(), "attributes": [("pair_set", prompt), ("era", "old")]}
+        for name, pictures, prompt in (("ab", "a b", "x"), ("ba", "b a", "x"), ("bc", "b c", "x"), ("de", "d e", "y"))
+    ]
+    items: Any = TableInMemory("items", [*rows, {"item_id": "a", "image_ids": ["a"]}])
+    units = read_units([items], [], None)
+    assert groups(units, "ab ba bc de a") == together("ab ba bc", "de", "a")
+    names = [units.name_of(hash_texts(rated.split())) for rated in ("ab de", "a", "ab a", "unknown")]
+    assert names == ["prompts", "pictures", "pictures", "pictures"]
+    by_era = read_units([items], [], "era")
+    assert groups(by_era, "ab de a") == together("ab de", "a")
+    assert by_era.name_of(hash_texts(["ab"])) == "values of era"
+
+
+def test_without_tables_each_item_is_a_unit() -> None:
+    units = read_units([], [], None)
+    hashes = hash_texts(["a", "b"])
+    assert np.array_equal(units.of(hashes), hashes)
+    assert units.name == "items"
+
+
+def test_kinds_follow_from_methods_and_kept_rows_and_gold_from_names() -> None:
+    methods = {
+        "p": {"human"}, "e": {"encoder"}, "g": {"gold"}, "m": {"closed"}, "both": {"human", "closed"},
+        "kept": {"closed"}, "expert-1": {"human"},
+    }  # fmt: skip
+    raters = read_raters((), methods, gold=["expert-*"], groups=(), kept=[{"rater": "kept", "kind": "encoder"}])
+    assert raters.kinds == {
+        "p": "human", "e": "encoder", "g": "gold", "m": "model", "both": "model", "kept": "encoder", "expert-1": "gold",
+    }  # fmt: skip
+    with pytest.raises(InputError, match="robot"):
+        read_raters((), {"m": {"closed"}}, gold=(), groups=(), kept=[{"rater": "m", "kind": "robot"}])
+
+
+def test_tables_of_raters_come_before_kept_rows_and_group_people_alone(tmp_path: Path) -> None:
+    rows = [
+        {"rater": "p", "kind": "human", "country": "Fiji"},
+        {"rater": "r", "kind": "human", "country": "Fiji", "family": "f"},
+        {"rater": "m", "kind": "model", "country": "Fiji"},
+        {"rater": "expert", "kind": "human", "country": "Fiji"},
+        {"rater": "silent", "kind": "human", "country": "Fiji"},
+    ]
+    table = open_table(write_table(tmp_path / "raters", "raters", rows))
+    methods = {name: {"closed"} for name in ("p", "r", "m", "expert")}
+    kept = [{"rater": name, "kind": "encoder"} for name in ("p", "m")]
+    raters = read_raters([table], methods, gold=["expert"], groups=["country"], kept=kept)
+    assert raters.kinds == {"p": "human", "r": "human", "m": "model", "expert": "gold"}
+    assert raters.groups == {"people, country Fiji": ("p", "r")}
+    assert raters.families["r"] == "f"
+    assert raters.countries == dict.fromkeys(methods, "Fiji")
+
+
+def test_a_family_is_the_name_up_to_a_digit_or_separator() -> None:
+    names = ("qwen2.5-vl-7b@rev", "Org/LLaVA-1.5", "local:gemma_3", "7b")
+    assert [family_of(name) for name in names] == ["qwen", "llava", "gemma", "7b"]
+
+
+def test_people_of_a_file_have_groups_and_gold_has_none() -> None:
+    methods = {"a": {"human"}, "b": {"human"}, "gold": {"human"}}
+    raters = raters_of(methods, {"country": {"a": "Fiji", "b": "Fiji", "gold": "Fiji", "gone": "Fiji"}}, gold=["gold"])
+    assert raters.kinds == {"a": "human", "b": "human", "gold": "gold"}
+    assert raters.groups == {"people, country Fiji": ("a", "b")}

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.analysis.output import refuse_foreign, write_metrics
+from jobs.analysis.metric_tables import read_computed, refuse_foreign, table_name, write_metrics
 from jobs.errors import InputError
-from jobs.metrics.metric import undefined
+from jobs.metrics.metric import Metric, MetricKind, metrics_table, undefined
 from jobs.runtime.command_line import cli
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run_files import read_inputs, run_uri
-from tests.factories import rating, write_table
+from tests.factories import rating, write_table, write_units
 
 
 def test_a_table_of_metrics_has_its_inputs_and_replaces_an_earlier_one(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_table_of_metrics_has_its_inputs_and_replaces_an_earlier_one(tmp_path:
         source = Object(f"memory/{name}", 1, "etag")
         manifest = write_metrics(
             str(tmp_path),
-            [undefined(name, "definition", "reason")],
+            [undefined(MetricKind(name, definition="definition"), "reason")],
             inputs=[source],
             identity={"n": name},
             settings={"key": name},
@@ -44,5 +44,37 @@ def test_a_page_of_another_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sheet" / "metrics.csv").touch()
     with pytest.raises(InputError, match=r"did not write its metrics\.csv"):
         cli.execute("analyze", ["input=ratings.csv", f"out={tmp_path}/sheet"])
-    write_metrics(str(tmp_path), [undefined("a", "d", "r")], inputs=[], identity={}, settings={})
+    write_metrics(str(tmp_path), [undefined(MetricKind("a", definition="d"), "r")], inputs=[], identity={}, settings={})
     refuse_foreign(str(tmp_path), "index.html")
+
+
+def test_the_name_of_a_table_is_what_it_is_about() -> None:
+    names = {
+        "R/ranked/clip-b32/metrics": "clip-b32",
+        "R/ranked/clip-b32/metrics/": "clip-b32",
+        "R/linked/lemma": "lemma",
+        "s3://b/R/lemma/": "lemma",
+        "metrics": "metrics",
+        "/metrics": "metrics",
+        "R/metrics/all": "all",
+    }
+    assert {uri: table_name(uri) for uri in names} == names
+
+
+def test_metrics_are_as_they_were_written(tmp_path: Path) -> None:
+    metrics = [
+        Metric(name="mrr", definition="d", value=0.5, n=4, coverage=0.8, low=0.4, high=0.6, interval_method="bootstrap",
+               dims={"encoder": "e"}),
+        undefined(MetricKind("mrr", definition="d"), "no captions", status="missing_input", dims={"decade": "1900"}),
+    ]  # fmt: skip
+    uris = [
+        write_units(tmp_path / name, "metrics", [metrics_table(of_table).to_pylist()])
+        for name, of_table in (("clip/metrics", metrics), ("siglip", metrics[:1]))
+    ]
+    read = list(read_computed([open_table(uri) for uri in uris]))
+    assert [metric.dims for metric in read] == [
+        {"encoder": "e", "table": "clip"}, {"decade": "1900", "table": "clip"}, {"encoder": "e", "table": "siglip"}
+    ]  # fmt: skip
+    first, second, _ = read
+    assert (first.name, first.value, first.n, first.coverage, first.low, first.high) == ("mrr", 0.5, 4, 0.8, 0.4, 0.6)
+    assert (second.value, second.status, second.reason) == (None, "missing_input", "no captions")

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from jobs.analysis.item_attributes import read_items
-from jobs.analysis.item_units import IndependentUnits
-from jobs.analysis.remarks import remark_metrics
+from jobs.analysis.attributes import IndependentUnits, read_items
+from jobs.analysis.report_metrics import remark_metrics
 from jobs.metrics.question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory, rating

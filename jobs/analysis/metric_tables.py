@@ -1,13 +1,21 @@
-"""Writing the table of metrics of `report` and `analyze`, without overwriting files of other programs."""
+"""Tables of metrics: writing that of `report` and `analyze`, and reading those of other jobs such as evaluate.
 
-from collections.abc import Iterable, Sequence
+No file of another program is overwritten.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
+from jobs.store.reading import TableSource
 from jobs.store.runs.small_table import write_small
+
+TABLE = "table"  # dim with the table's name
+_COLUMNS = ["definition", "value", "n", "units", "coverage", "low", "high", "interval_method", "status", "reason"]
 
 
 def refuse_foreign(out: str, *names: str) -> None:
@@ -39,3 +47,19 @@ def write_metrics(
         config=settings,
         inputs=tuple(inputs),
     )
+
+
+def read_computed(sources: Sequence[TableSource]) -> Iterator[Metric]:
+    """Yield the metrics in tables `metrics`, with the table's name as the dim `table`."""
+    for source in sources:
+        table = table_name(source.uri)
+        for batch in source.batches():
+            for row in batch.to_pylist():
+                values = {column: row[column] for column in _COLUMNS}
+                yield Metric(name=row["metric"], dims={**json.loads(row["dims"]), TABLE: table}, **values)
+
+
+def table_name(uri: str) -> str:
+    """Return the last distinctive part of a table's location, such as clip-b32 for R/ranked/clip-b32/metrics."""
+    parts = [part for part in uri.rstrip("/").split("/") if part]
+    return parts[-2] if parts[-1] == "metrics" and len(parts) > 1 else parts[-1]

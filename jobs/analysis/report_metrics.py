@@ -1,0 +1,204 @@
+"""The metrics that the tables of a report allow."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.status import Status
+from jobs.analysis import compute, metric_settings, scene_graphs
+from jobs.analysis.attributes import HUMAN, IndependentUnits, Items, read_items, read_raters
+from jobs.analysis.comparisons import comparison_metrics
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.analysis.responses import refusal_rates
+from jobs.analysis.span_tables import SpanTables, methods_of, read_span_tables, span_metrics
+from jobs.judging import rating_tables
+from jobs.judging.kept_rubric import Rubrics
+from jobs.metrics import refusals
+from jobs.metrics.descriptive import EntityCounts
+from jobs.metrics.intervals import Units
+from jobs.metrics.metric import Metric
+from jobs.metrics.model_scores import marked
+from jobs.metrics.participation import remark_share
+from jobs.metrics.question import MetricSettings, RatedQuestion
+from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.reading import TableSource
+
+
+def read_report_items(
+    tables: ReportTables,
+    settings: MetricSettings,
+    *,
+    disaggregate: Sequence[str] = (),
+    compare: Sequence[str] = (),
+    contrast: Sequence[str] = (),
+) -> tuple[Items, MetricSettings]:
+    """Return the attributes of the items, and the settings with the arguments that apply.
+
+    Args:
+        disaggregate, compare, contrast: added to the setting of the same name if the items have the attributes.
+
+    Raises:
+        InputError: the settings themselves name an attribute that no item has.
+    """
+    more = replace(
+        settings, disaggregate=[*settings.disaggregate, *disaggregate], compare=[*compare], contrast=[*contrast]
+    )
+    items = read_items(
+        tables.items, tables.responses, metric_settings.attributes(settings) | metric_settings.attributes(more)
+    )
+    metric_settings.check_attributes(settings, items.named)
+    return items, metric_settings.with_available(
+        settings, items.named, disaggregate=disaggregate, compare=compare, contrast=contrast
+    )
+
+
+def report_metrics(
+    tables: ReportTables,
+    reduction: Reduction,
+    settings: MetricSettings,
+    *,
+    items: Items,
+    summary: RatingSummary,
+    rubrics: Rubrics,
+    spans: SpanTables | None,
+    questions_rubric: str,
+    likert: str | None,
+    exclusion_filter: ExclusionFilter,
+    observe: Callable[[Mapping[str, str], RatedQuestion], None] = lambda dims, question: None,
+) -> Iterator[Metric]:
+    """Yield all metrics that the tables allow, except those of distributions.
+
+    Args:
+        spans: the spans that raters marked (`read_spans`).
+        questions_rubric: rubric of the answers to scene graphs; likert: `rubric/question` of people's ratings to
+            correlate them with.
+        observe: called with the dims and the answers of each question; see `compute.question_metrics`.
+
+    Raises:
+        InputError: the settings name a column or kind that the tables do not have.
+    """
+    orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in summary.distributions.result()}
+
+    def is_scene_graph(rubric: str, question: str) -> bool:
+        return tables.questions is not None and rubric == questions_rubric
+
+    yield from compute.question_metrics(
+        reduction,
+        summary.raters,
+        items,
+        settings,
+        orders=orders,
+        scale=rubrics.scale,
+        skip=is_scene_graph,
+        observe=observe,
+        knows_reports=not any(source.metadata.get("remine.reports") == "unknown" for source in tables.ratings),
+    )
+    yield from comparison_metrics(
+        tables.ratings,
+        tables.items,
+        summary.raters,
+        competitors=settings.competitors,
+        exclusion_filter=exclusion_filter,
+    )
+    if tables.responses:
+        yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
+    if tables.remarks:
+        yield from remark_metrics(
+            tables.remarks, tables.ratings, items, settings, exclusion_filter, units=reduction.units
+        )
+    yield from _entity_metrics(tables.terms)
+    if spans:
+        yield from span_metrics(spans, settings)
+    if tables.questions:
+        yield from scene_graphs.dsg_metrics(
+            tables.ratings,
+            tables.questions,
+            rubric=questions_rubric,
+            likert=likert,
+            kinds=summary.raters.kinds,
+            exclusion_filter=exclusion_filter,
+        )
+
+
+def read_spans(tables: ReportTables, settings: MetricSettings, exclusion_filter: ExclusionFilter) -> SpanTables | None:
+    """Return the spans that raters marked, except those of excluded pictures; None without tables of spans.
+
+    Raises:
+        InputError: a span is outside of its text, a text is missing, or two tables contradict each other.
+    """
+    if not tables.spans:
+        return None
+    kinds = _span_kinds(tables, settings.gold)
+    return read_span_tables(tables.spans, tables.texts, tables.items, kinds=kinds, exclusion_filter=exclusion_filter)
+
+
+def _entity_metrics(terms: Sequence[TableSource]) -> Iterator[Metric]:
+    counts = EntityCounts()
+    for source in terms:
+        for batch in source.batches(list(counts.columns)):
+            for row in batch.to_pylist():
+                counts.add(row)
+    yield from counts.metrics()
+
+
+def _span_kinds(tables: ReportTables, gold: Sequence[str]) -> dict[str, str]:
+    """Return the kinds of the raters who marked spans; they may have no ratings."""
+    kept = rating_tables.read_raters(tables.spans)
+    return read_raters(tables.raters, methods_of(tables.spans), gold=gold, groups=(), kept=kept).kinds
+
+
+def remark_metrics(
+    remarks: Sequence[TableSource],
+    ratings: Sequence[TableSource],
+    items: Items,
+    settings: MetricSettings,
+    exclusion_filter: ExclusionFilter,
+    *,
+    units: IndependentUnits,
+) -> Iterator[Metric]:
+    """Yield `remark_share` of each rubric and field, in all and by `metrics.disaggregate` and writer of rated
+    responses.
+
+    Memory grows by 8 bytes per rated item.
+    """
+    written: dict[tuple[str, str], Hashes] = {}
+    for source in remarks:
+        for batch in source.batches(["item_id", "rubric", "field"]):
+            for (rubric, field), hashes in _by_key(batch, ("rubric", "field"), exclusion_filter):
+                earlier = written.get((rubric, field), np.zeros(0, np.uint64))
+                written[rubric, field] = np.union1d(earlier, hashes)
+    rated = dict.fromkeys((rubric for rubric, _ in written), np.zeros(0, np.uint64))
+    for source in ratings:
+        for batch in source.batches(["item_id", "rubric", "method", "status"]):
+            by_people = pc.and_(pc.equal(batch["method"], HUMAN), pc.equal(batch["status"], Status.OK.value))
+            for (rubric,), hashes in _by_key(batch.filter(by_people), ("rubric",), exclusion_filter):
+                if rubric in rated:
+                    rated[rubric] = np.union1d(rated[rubric], hashes)
+    attributes = dict.fromkeys(["model", *settings.disaggregate])
+    for (rubric, field), noted in sorted(written.items()):
+        about = rated[rubric]
+        has_text, everything = np.isin(about, noted), np.ones(len(about), bool)
+        dims = {"rubric": rubric, "field": field}
+        of_items = Units(units.of(about).view(np.int64), units.name_of(about))
+        yield remark_share(has_text, everything, of_items).at(**dims)
+        for attribute in attributes:
+            for value, members in items.subgroups(attribute, about).items():
+                metric = marked(remark_share(has_text, members, of_items), settings.minimum)
+                yield metric.at(**dims, attribute=attribute, part=value)
+
+
+def _by_key(
+    batch: pa.Table, names: tuple[str, ...], exclusion_filter: ExclusionFilter
+) -> Iterator[tuple[tuple[str, ...], Hashes]]:
+    """Yield the values of the columns `names` and the hashes of their items, without excluded ones."""
+    rows = batch.filter(pa.array(~exclusion_filter.mask(batch["item_id"]))).select(["item_id", *names])
+    ids: dict[tuple[str, ...], set[str]] = {}
+    for row in rows.unify_dictionaries().group_by(["item_id", *names]).aggregate([]).to_pylist():
+        ids.setdefault(tuple(row[name] for name in names), set()).add(row["item_id"])
+    for key, members in ids.items():
+        yield key, hash_texts(sorted(members))
