@@ -25,8 +25,7 @@ from jobs.judging.kept_rubric import read_rubrics
 from jobs.page import gallery
 from jobs.page.build import report_page, wording
 from jobs.page.render import render
-from jobs.papers.model import PaperFigure
-from jobs.papers.output import write_parts
+from jobs.papers.paper_tables import PaperFigure, write_parts
 from jobs.papers.report_results import ReportSettings, check, compute_results
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary

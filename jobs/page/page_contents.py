@@ -13,7 +13,7 @@ from jobs.page.page_names import SEPARATOR, rater_letters
 
 if TYPE_CHECKING:
     from jobs.judging.sent_prompts import SentPrompt
-    from jobs.papers.model import PaperPart
+    from jobs.papers.paper_tables import PaperPart
 
 
 _WIDTH = re.compile(r'width="([\d.]+)pt"')

@@ -18,11 +18,8 @@ from jobs.metrics.distributions import metrics_of
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings, RatedQuestion
-from jobs.papers import registry
-from jobs.papers.metric_index import MetricIndex
-from jobs.papers.model import PaperPart
-from jobs.papers.settings import PaperSettings
-from jobs.papers.study import Study
+from jobs.papers.paper_tables import PaperPart
+from jobs.papers.study import MetricIndex, PaperSettings, Study, arrange_paper, check_paper
 from jobs.runtime.configuration.config_files import options
 from jobs.runtime.selection.exclusions import ExclusionFilter
 
@@ -60,7 +57,7 @@ def check(settings: ReportSettings) -> None:
         if (value := getattr(settings, key)) < 0:
             raise InputError(f"{key}={value}: must be at least 0")
     metric_settings.check(settings.metrics)
-    registry.check(settings.paper)
+    check_paper(settings.paper)
 
 
 def compute_results(
@@ -130,7 +127,7 @@ def compute_results(
         *left_out([*of_answers, *metrics]),
         *metric_settings.unmatched(settings.metrics, raters_of),
     ]
-    return ReportResults(of_answers, metrics, observations, notices, reduction.methods, registry.arrange(study), spans)
+    return ReportResults(of_answers, metrics, observations, notices, reduction.methods, arrange_paper(study), spans)
 
 
 def _items_and_settings(

@@ -1,21 +1,263 @@
-"""The inputs of an arrangement: the report's metrics, tables and raters, its settings, and the printed numbers."""
+"""The inputs of a paper's tables and figures: the report's metrics, tables and raters, and the key `paper`.
 
+The key names the paper and has the numbers that it prints. A module per paper, `NAME_tables`, arranges the study.
+"""
+
+import importlib
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
+from omegaconf import MISSING
+
+from actors.status import Status
 from jobs.analysis.attributes import Items
-from jobs.analysis.conditions import condition_groups
+from jobs.analysis.conditions import CONDITION, condition_groups
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.answers import RatingTable
+from jobs.metrics.metric import Metric, MetricKind, undefined
 from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, globs_for, matching, of_rubric, people_needed
-from jobs.papers.metric_index import MetricIndex
-from jobs.papers.model import PaperCell, PaperRow, Printed, Unit
-from jobs.papers.settings import PaperSettings, PrintedTable
+from jobs.papers.paper_tables import PaperCell, PaperPart, PaperRow, PaperTable, Printed, Unit
+from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes
+
+PAPERS = ("caire", "century", "docent", "rome", "tric")  # each has a module NAME_tables with `arrange(study)`
+ABSENT = "Not computed in this report; n counts nothing."
+
+
+@dataclass
+class PrintedTable:
+    """Numbers as printed in a table or figure of a paper.
+
+    `rows` maps a row's name to one number per column, null where the paper has none. With `percent: true`, percentages
+    are as printed (26.49); `PrintedNumbers` divides them by 100.
+    """
+
+    source: str = MISSING  # such as: Century, table 2
+    columns: list[str] = field(default_factory=list)
+    rows: dict[str, list[Any]] = field(default_factory=dict)
+    percent: bool = True
+
+
+@dataclass
+class PaperSettings:
+    """Keys of `paper`. The files of conf/paper also set keys of `metrics`; a key on the command line wins over both."""
+
+    name: str | None = None  # the arrangement: a module of jobs.papers
+    title: str = ""  # title of the section of the page
+    # role in the paper -> rubric of the ratings, such as images: century_labels
+    rubrics: dict[str, str] = field(default_factory=dict)
+    # group of raters -> its name in the paper, whose printed numbers are next to the group's own
+    groups: dict[str, str] = field(default_factory=dict)
+    # GLOB=NAME: likewise for the raters, groups and models that a glob matches; these come first
+    names: list[str] = field(default_factory=list)
+    condition: str | None = None  # of the ratings, if their questions were answered under several
+    # added to the keys of these names of metrics if the items have these attributes
+    disaggregate: list[str] = field(default_factory=list)
+    compare: list[str] = field(default_factory=list)  # added to metrics.compare if the items have these attributes
+    contrast: list[str] = field(default_factory=list)  # added to metrics.contrast likewise
+    baseline_condition: str | None = None  # metrics.baseline_condition, if the ratings have this condition
+    reference_condition: str | None = None  # metrics.reference_condition, if the ratings have this condition
+    options: dict[str, str] = field(default_factory=dict)  # of the arrangement, which documents them
+    printed: dict[str, PrintedTable] = field(default_factory=dict)  # table or figure -> its numbers
+
+
+def check_paper(settings: PaperSettings) -> None:
+    """Validate the settings without reading tables.
+
+    Raises:
+        InputError: no such arrangement, a name that is not GLOB=NAME, or a printed table whose rows do not fit its
+            columns or are not numbers.
+    """
+    if settings.name is None:
+        return
+    if settings.name not in PAPERS:
+        raise InputError(f"paper.name={settings.name}: no such paper; must be one of {', '.join(PAPERS)}")
+    if wrong := [entry for entry in settings.names if not all(entry.partition("="))]:
+        raise InputError(f"paper.names: {wrong[0]!r}: must be GLOB=NAME, such as 'my-model*=GPT-4 Omni'")
+    for name, table in settings.printed.items():
+        for row, numbers in table.rows.items():
+            if len(numbers) != len(table.columns):
+                raise InputError(
+                    f"paper.printed.{name}.rows.{row}: {len(numbers)} numbers for {len(table.columns)} columns; give "
+                    "one per column, null where the paper has none"
+                )
+            if wrong := [n for n in numbers if n is not None and not isinstance(n, int | float)]:
+                raise InputError(f"paper.printed.{name}.rows.{row}: {wrong[0]!r}: must be a number or null")
+
+
+class MetricIndex:
+    """Metrics of a report by name and dims.
+
+    Args:
+        condition: the condition whose metrics are used if the ratings have several.
+
+    Attributes:
+        all: all metrics, whatever their condition.
+        conditions: the conditions of the ratings, if they have several.
+    """
+
+    def __init__(self, metrics: Iterable[Metric], *, condition: str | None = None) -> None:
+        self.all = list(metrics)
+        self._by_name: dict[str, list[Metric]] = defaultdict(list)
+        self._exact: dict[tuple[str, frozenset[tuple[str, str]]], Metric] = {}
+        self.conditions: set[str] = set()
+        for metric in self.all:
+            dims = dict(metric.dims)
+            if CONDITION in dims and "question" in dims:
+                of_ratings = dims.pop(CONDITION)
+                self.conditions.add(of_ratings)
+                if of_ratings != condition:
+                    continue
+            dims.pop("inverted", None)
+            self._by_name[metric.name].append(metric)
+            self._exact[metric.name, frozenset(dims.items())] = metric
+        self._condition = condition
+        self._others: dict[str | None, MetricIndex] = {}
+
+    def under(self, condition: str | None) -> "MetricIndex":
+        """Return the metrics of another condition, or this index if the ratings have only one."""
+        if condition == self._condition or not self.conditions:
+            return self
+        if condition not in self._others:  # arrangements ask for the same few conditions hundreds of times
+            self._others[condition] = MetricIndex(self.all, condition=condition)
+        return self._others[condition]
+
+    def get(self, name: str, dims: Mapping[str, str], *, reason: str = "") -> Metric:
+        """Return the metric with exactly these dims, apart from condition and inverted, or an undefined one.
+
+        Args:
+            reason: why the metric is undefined if the report does not have it.
+        """
+        if (metric := self._exact.get((name, frozenset(dims.items())))) is not None:
+            return metric
+        if self.conditions and self._condition not in self.conditions:
+            key = name, frozenset(dims.items())
+            having = [condition for condition in sorted(self.conditions) if key in self.under(condition)._exact]
+            if having:
+                listed = ", ".join(map(repr, having))
+                reason = f"the ratings have several conditions; set paper.condition to one of {listed}"
+        described = ", ".join(f"{key} {value}" for key, value in sorted(dims.items()))
+        return undefined(
+            MetricKind(name, definition=ABSENT),
+            reason or f"this report has no {name} of {described}",
+            status=Status.MISSING_INPUT,
+            dims=dict(dims),
+        )
+
+    def find(self, name: str, **dims: str) -> list[Metric]:
+        """Return all metrics of this name that have at least these dims, in the report's order."""
+        return [m for m in self._by_name.get(name, ()) if all(m.dims.get(key) == v for key, v in dims.items())]
+
+    def first(self, name: str, dims: Mapping[str, str], *, reason: str = "", **preferred: str) -> Metric:
+        """Return a metric of all items that has at least these dims and, if possible, the `preferred` dims.
+
+        Use it for metrics with dims that depend on the ratings, such as the number of slots of an ICC.
+        """
+        candidates = [m for m in self.find(name, **dims) if "attribute" in dims or "attribute" not in m.dims]
+        if not candidates:
+            return self.get(name, dims, reason=reason)
+        return min(candidates, key=lambda m: sum(m.dims.get(key) != value for key, value in preferred.items()))
+
+    def values(self, dim: str, name: str, **dims: str) -> list[str]:
+        """Return the values of a dim among the metrics that `find` returns, in their order, without duplicates."""
+        return list(dict.fromkeys(m.dims[dim] for m in self.find(name, **dims) if dim in m.dims))
+
+
+@dataclass(frozen=True)
+class PrintedNumbers:
+    """The numbers of one printed table, by row and column."""
+
+    table: PrintedTable
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of the rows, as printed."""
+        return list(self.table.rows)
+
+    def rows_of(self, part: str) -> list[str]:
+        """Return the names of the rows `part / NAME`."""
+        return [row for row in self.table.rows if row.partition(" / ")[0] == part]
+
+    def rows_alone(
+        self,
+        columns: Sequence[str | None],
+        *,
+        headers: Callable[[str], tuple[str, ...]],
+        part: str | None = None,
+        without: Collection[str] = (),
+        unit: Unit = "percent",
+    ) -> Iterator[PaperRow]:
+        """Yield the rows without a counterpart in the report, except rows that have no number in these columns.
+
+        Args:
+            columns: the printed column of each cell; None or empty: an empty cell.
+            headers: printed row -> headers of its row.
+            part: only the rows `part / NAME`.
+            without: printed rows that are shown next to rows of the report.
+        """
+        for row in self.rows if part is None else self.rows_of(part):
+            cells = tuple(PaperCell(printed=self.at(row, column) if column else None, unit=unit) for column in columns)
+            if row not in without and any(cell.printed for cell in cells):
+                yield PaperRow(headers(row), cells)
+
+    def at(self, row: str, column: str, *, low: str = "", high: str = "") -> Printed | None:
+        """Return the number in a row and column, in the unit of metrics (26.49 % as 0.2649); None if there is none.
+
+        Args:
+            low, high: columns with the ends of its interval.
+        """
+        value = self._number(row, column)
+        return None if value is None else Printed(value, self._number(row, low), self._number(row, high))
+
+    def _number(self, row: str, column: str) -> float | None:
+        columns = [name.casefold() for name in self.table.columns]  # attribute values may be in lower case
+        if row not in self.table.rows or column.casefold() not in columns:
+            return None
+        number = self.table.rows[row][columns.index(column.casefold())]
+        return round(number / 100, 9) if number is not None and self.table.percent else number
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """A row of `Study.table`.
+
+    Attributes:
+        headers: one per row-header column; dims: what its metrics share.
+        printed: its name in the printed table; reason: why the report does not have one of its metrics.
+        metrics: where to look; None: among those of the report.
+    """
+
+    headers: tuple[str, ...]
+    dims: Mapping[str, str] = field(default_factory=dict)
+    printed: str = ""
+    reason: str = ""
+    metrics: MetricIndex | None = None
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """A column of `Study.table`.
+
+    Attributes:
+        headers: from the outermost level to the innermost.
+        metric: the name of its metrics, None: only printed numbers; dims: what they have besides those of the row.
+        printed: its name in the printed table.
+        cell: returns the cell of a row, for a column whose cells are not a metric and a printed number.
+    """
+
+    headers: tuple[str, ...]
+    metric: str | None = None
+    dims: Mapping[str, str] = field(default_factory=dict)
+    printed: str = ""
+    unit: Unit = "percent"
+    cell: Callable[[RowSpec], PaperCell] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +382,7 @@ class Study:
                 return printed
         return self.settings.groups.get(name)
 
-    def printed(self, table: str) -> "PrintedNumbers":
+    def printed(self, table: str) -> PrintedNumbers:
         """Return the numbers that the paper prints in a table or figure, empty if the settings have none."""
         return PrintedNumbers(self.settings.printed.get(table, PrintedTable(source="")))
 
@@ -148,6 +390,47 @@ class Study:
         """Return the names in the paper that `paper.names` gives to no rater, group or model in `names`."""
         matched = {self.name_in_paper(name) for name in names}
         return [name for name in printed if name not in matched]
+
+    def table(
+        self,
+        name: str,
+        title: str,
+        citation: str,
+        *,
+        row_headers: tuple[str, ...],
+        rows: Iterable[RowSpec],
+        columns: Sequence[ColumnSpec],
+        reason: Callable[[RowSpec, ColumnSpec], str] = lambda row, _: row.reason,
+        notes: Iterable[str] = (),
+        others: Callable[[str], tuple[str, ...]] | None = None,
+    ) -> PaperTable:
+        """Return a table with the metric of each row and column, and the printed number.
+
+        Args:
+            name: of its file and of its printed table.
+            reason: why the report does not have the metric of a row and column; by default the row's reason.
+            notes: empty ones are left out.
+            others: returns the headers of a printed row without a counterpart; None: such rows are left out.
+        """
+        printed, rows = self.printed(name), list(rows)
+        shown = []
+        for row in rows:
+            cells = []
+            for column in columns:
+                if column.cell:
+                    cells.append(column.cell(row))
+                    continue
+                metric, dims = None, {**row.dims, **column.dims}
+                if column.metric:
+                    metric = (row.metrics or self.metrics).get(column.metric, dims, reason=reason(row, column))
+                cells.append(PaperCell(metric, printed.at(row.printed, column.printed), column.unit))
+            shown.append(PaperRow(row.headers, tuple(cells)))
+        if others:
+            unit = next((column.unit for column in columns if column.printed), "percent")
+            names = [column.printed for column in columns]
+            shown += printed.rows_alone(names, headers=others, without={row.printed for row in rows}, unit=unit)
+        headers = tuple(column.headers for column in columns)
+        return PaperTable(name, title, citation, row_headers, headers, tuple(shown), tuple(filter(None, notes)))
 
     def cell(
         self,
@@ -166,57 +449,21 @@ def _folded(name: str) -> str:
     return name.lower().translate(str.maketrans(" _.", "---"))
 
 
-@dataclass(frozen=True)
-class PrintedNumbers:
-    """The numbers of one printed table, by row and column."""
+def arrange_paper(study: Study) -> list[PaperPart]:
+    """Return the tables and figures of the configured paper, in the paper's order.
 
-    table: PrintedTable
-
-    @property
-    def rows(self) -> list[str]:
-        """The names of the rows, as printed."""
-        return list(self.table.rows)
-
-    def rows_of(self, part: str) -> list[str]:
-        """Return the names of the rows `part / NAME`."""
-        return [row for row in self.table.rows if row.partition(" / ")[0] == part]
-
-    def rows_alone(
-        self,
-        columns: Sequence[str | None],
-        *,
-        headers: Callable[[str], tuple[str, ...]],
-        part: str | None = None,
-        without: Collection[str] = (),
-        unit: Unit = "percent",
-    ) -> Iterator[PaperRow]:
-        """Yield the rows without a counterpart in the report, except rows that have no number in these columns.
-
-        Args:
-            columns: the printed column of each cell; None: an empty cell.
-            headers: printed row -> headers of its row.
-            part: only the rows `part / NAME`.
-            without: printed rows that are shown next to rows of the report.
-        """
-        for row in self.rows if part is None else self.rows_of(part):
-            cells = tuple(
-                PaperCell(printed=None if column is None else self.at(row, column), unit=unit) for column in columns
-            )
-            if row not in without and any(cell.printed for cell in cells):
-                yield PaperRow(headers(row), cells)
-
-    def at(self, row: str, column: str, *, low: str = "", high: str = "") -> Printed | None:
-        """Return the number in a row and column, in the unit of metrics (26.49 % as 0.2649); None if there is none.
-
-        Args:
-            low, high: columns with the ends of its interval.
-        """
-        value = self._number(row, column)
-        return None if value is None else Printed(value, self._number(row, low), self._number(row, high))
-
-    def _number(self, row: str, column: str) -> float | None:
-        columns = [name.casefold() for name in self.table.columns]  # attribute values may be in lower case
-        if row not in self.table.rows or column.casefold() not in columns:
-            return None
-        number = self.table.rows[row][columns.index(column.casefold())]
-        return round(number / 100, 9) if number is not None and self.table.percent else number
+    Raises:
+        ValueError: two parts have the same name.
+    """
+    if study.settings.name is None:
+        return []
+    arrangement: Callable[[Study], Iterator[PaperPart]]
+    arrangement = importlib.import_module(f"jobs.papers.{study.settings.name}_tables").arrange
+    parts = list(arrangement(study))
+    if not parts:
+        rubrics = ", ".join(study.settings.rubrics.values()) or "of the paper"
+        say(f"paper={study.settings.name}: no table or figure applies; they need ratings with the rubrics {rubrics}")
+    names = [part.name for part in parts]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{study.settings.name}: two tables or figures have the same name")
+    return parts

@@ -25,7 +25,7 @@ from jobs.items_from import concepts
 from jobs.items_from.concepts import as_csv
 from jobs.items_from.input_rows import open_file
 from jobs.page import picture_sheets
-from jobs.papers import output
+from jobs.papers import paper_tables
 from tests.cases import check_cases
 
 NAME = uuid.UUID("00000000-0000-0000-0000-4a4b4c4d4e4f")
@@ -145,7 +145,7 @@ def test_files_of_concepts_and_papers_have_no_formulas() -> None:
     cell = SimpleNamespace(metric=None, printed=SimpleNamespace(value=-1.0, low=None, high=None))
     rows = [SimpleNamespace(headers=[header], cells=[cell]) for header in (FORMULAS[0], "-4")]
     table = SimpleNamespace(row_headers=["rater"], columns=[("a", "b")], rows=rows)
-    _, line, number = csv.reader(io.StringIO(output.as_csv(cast(Any, table))))
+    _, line, number = csv.reader(io.StringIO(paper_tables.table_csv(cast(Any, table))))
     assert (line[0], number[0]) == (f"'{FORMULAS[0]}", "-4")
     assert "-1.0" in line
 

@@ -9,10 +9,8 @@ import numpy as np
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings
-from jobs.papers.metric_index import MetricIndex
-from jobs.papers.model import PaperCell, PaperTable
-from jobs.papers.settings import PaperSettings, PrintedTable
-from jobs.papers.study import Study
+from jobs.papers.paper_tables import PaperCell, PaperTable
+from jobs.papers.study import MetricIndex, PaperSettings, PrintedTable, Study
 
 Shown = tuple[float | None, float | None]  # the report's number and the printed one
 

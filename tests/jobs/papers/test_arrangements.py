@@ -11,16 +11,12 @@ from jobs.analysis.report_tables import ReportTables
 from jobs.errors import InputError
 from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings
-from jobs.papers import registry, report_results
-from jobs.papers.caire import arrangement as caire
-from jobs.papers.caire.raters import ShownRater
-from jobs.papers.century import images, people, response_figures
-from jobs.papers.model import PaperFigure, PaperPart
+from jobs.papers import caire_tables, paper_tables, report_results
+from jobs.papers.caire_tables import ShownRater
+from jobs.papers.paper_tables import PaperFigure, PaperPart
 from jobs.papers.report_results import ReportSettings, check
-from jobs.papers.rome import image_models, question_answers, rating
-from jobs.papers.settings import PaperSettings
-from jobs.papers.study import Study
-from jobs.papers.tric import splits
+from jobs.papers.study import PaperSettings, Study, arrange_paper
+from jobs.papers.tric_tables import LABELS
 from tests.factories import TableInMemory
 from tests.jobs.papers.studies import metric, study
 
@@ -45,9 +41,7 @@ CAIRE = {
 @pytest.fixture(autouse=True)
 def _without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Study, "rated", lambda *_: None)
-    for module in (images, people, response_figures, rating, image_models, question_answers):
-        for name in {"plot", "small_multiples"} & set(vars(module)):
-            monkeypatch.setattr(module, name, lambda *_, **__: "")
+    monkeypatch.setattr(paper_tables, "small_multiples", lambda *_, **__: "")
 
 
 def arranged(name: str, *roles: str, metrics: Any = (), computed: Any = (), **more: Any) -> list[PaperPart]:
@@ -55,7 +49,7 @@ def arranged(name: str, *roles: str, metrics: Any = (), computed: Any = (), **mo
     one = study(metrics, computed=computed, answered=answered, name=name, contrast=more.get("contrast", []))
     raters = SimpleNamespace(kinds=more.get("kinds", {}))
     summary: Any = SimpleNamespace(raters=raters, pooled=SimpleNamespace(result=list))
-    return list(registry.arrange(replace(one, summary=summary)))
+    return list(arrange_paper(replace(one, summary=summary)))
 
 
 def parts(name: str, *roles: str, metrics: Any = (), computed: Any = ()) -> list[str]:
@@ -107,8 +101,6 @@ def test_parts_of_tric_are_those_of_the_computed_metrics() -> None:
 
 def test_parts_say_what_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of notes of each table and of the numbers of each figure."""
-    for module in (splits, response_figures):
-        monkeypatch.setattr(module, "small_multiples", lambda *_, **__: "")
     written = {"rubric": "responses", "question": "identification", "attribute": "model", "part": "w"}
     people = {"rubric": "images", "question": "sensitive", "group": "people"}
     region = {"attribute": "sub_region+model", "part": "Caribbean + w"}
@@ -124,10 +116,10 @@ def test_parts_say_what_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
     computed = [
         metric("mrr", 0.5, table="clip", template="none"), metric("mrr@100", 0.5, ranking="encoder"),
         metric("instances", 3, split="mine"),
-        *(metric("histogram_count", 1, split="mine", column=column, bin="0", width="1") for column in splits.LABELS),
+        *(metric("histogram_count", 1, split="mine", column=column, bin="0", width="1") for column in LABELS),
     ]  # fmt: skip
     assert notes(arranged("tric", computed=computed)) == TRIC
-    monkeypatch.setattr(caire, "asked", lambda _: [ShownRater("m", "", "article")])
+    monkeypatch.setattr(caire_tables, "asked", lambda _: [ShownRater("m", "", "article")])
     of_caire = [
         metric("f1", 0.5, rubric="relevance", question="relevance"),
         metric("pearson_by_image", 0.5, rubric="relevance", question="relevance", rater="m", group="people"),
@@ -177,7 +169,7 @@ def test_a_paper_is_arranged_from_all_metrics_under_its_condition(monkeypatch: p
     monkeypatch.setattr(report_results, "read_computed", lambda tables: [metric("mrr", 0.5, table=str(len(tables)))])
     monkeypatch.setattr(report_results, "mismatches", lambda rated, items, hashes: [rated, len(items), len(hashes)])
     monkeypatch.setattr(report_results, "rated_items", lambda rated: np.zeros(0, np.uint64))
-    monkeypatch.setattr(registry, "arrange", arrange)
+    monkeypatch.setattr(report_results, "arrange_paper", arrange)
     item = {"item_id": "i", "kind": "image", "image_ids": [], "text_ids": [], "attributes": []}
     tables: Any = ReportTables(items=[TableInMemory("items", [item])], computed=["t"])  # type: ignore[list-item]
     answered, pooled = SimpleNamespace(result=lambda: ["models"]), SimpleNamespace(result=lambda: ["people"])

@@ -13,12 +13,18 @@ from jobs.errors import InputError
 from jobs.metrics.metric import Metric, MetricKind, undefined
 from jobs.page.page_contents import Page
 from jobs.page.render import render
-from jobs.papers import registry
-from jobs.papers.metric_index import MetricIndex
-from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Printed
-from jobs.papers.output import MEASURES, as_csv, write_parts
-from jobs.papers.settings import PaperSettings, PrintedTable
-from jobs.papers.study import PrintedNumbers
+from jobs.papers import study as study_module
+from jobs.papers.paper_tables import (
+    MEASURES,
+    PaperCell,
+    PaperFigure,
+    PaperRow,
+    PaperTable,
+    Printed,
+    table_csv,
+    write_parts,
+)
+from jobs.papers.study import MetricIndex, PaperSettings, PrintedNumbers, PrintedTable, arrange_paper, check_paper
 from jobs.plots.figures import plot
 from jobs.plots.panels import HeatMap
 from jobs.runtime.command_line import cli
@@ -133,7 +139,7 @@ def test_a_table_refuses_rows_that_do_not_fit():
 
 
 def test_a_csv_has_a_row_per_cell_and_says_why_one_is_undefined():
-    rows = list(csv.DictReader(io.StringIO(as_csv(table()))))
+    rows = list(csv.DictReader(io.StringIO(table_csv(table()))))
     assert [(r["Question"], r["column"], r["value"], r["n"], r["printed"], r["status"]) for r in rows] == [
         ("a", "Model · explicit", "0.25", "8", "0.3", "ok"),
         ("a", "Model · minimal", "", "0", "", "skipped"),
@@ -146,7 +152,7 @@ def test_a_csv_has_intervals_and_cells_that_only_the_paper_has():
                       n=8, coverage=0.75)  # fmt: skip
     cells = (PaperCell(estimate, Printed(0.3, 0.2, 0.35)), PaperCell(printed=Printed(0.1)), PaperCell())
     several = replace(table(), row_headers=("=Question", "Rater"), rows=(PaperRow(("=a", "m"), cells),))
-    first, second = csv.DictReader(io.StringIO(as_csv(several)))
+    first, second = csv.DictReader(io.StringIO(table_csv(several)))
     assert list(first) == ["'=Question", "Rater", "column", *MEASURES]
     assert list(first.values()) == [
         "'=a", "m", "Model · explicit", "0.5", "0.4", "0.6", "8", "0.75", "0.3", "0.2", "0.35", "ok", "", "share",
@@ -195,7 +201,7 @@ def test_a_paper_sets_metrics_and_the_command_line_wins():
     changed = config.load("report", schema, ["out=x", "paper=century", "metrics.crowdtruth=false", "paper.title=Mine"])
     assert not changed.metrics.crowdtruth
     assert changed.paper.title == "Mine"
-    registry.check(own_config.paper)
+    check_paper(own_config.paper)
 
 
 def test_a_users_own_paper_file(tmp_path):
@@ -209,25 +215,23 @@ def test_a_users_own_paper_file(tmp_path):
 
 def test_settings_are_checked_before_tables_are_read():
     with pytest.raises(InputError, match=r"paper.name=x: no such paper; must be one of .*century"):
-        registry.check(PaperSettings(name="x"))
+        check_paper(PaperSettings(name="x"))
     with pytest.raises(InputError, match="must be GLOB=NAME"):
-        registry.check(PaperSettings(name="century", names=["gpt"]))
+        check_paper(PaperSettings(name="century", names=["gpt"]))
     with pytest.raises(InputError, match="must be a number or null"):
-        registry.check(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a"], {"r": ["x"]})}))
+        check_paper(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a"], {"r": ["x"]})}))
     with pytest.raises(InputError, match="1 numbers for 2 columns"):
-        registry.check(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a", "b"], {"r": [1]})}))
+        check_paper(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a", "b"], {"r": [1]})}))
 
 
 def test_parts_of_a_paper_have_different_names_and_their_absence_is_explained(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(registry.ARRANGEMENTS, "mine", "mine.arrangement")
-
     def arranged(parts: list[PaperTable], name: str | None = "mine", **rubrics: str) -> list[str]:
-        modules = {"mine.arrangement": SimpleNamespace(arrange=lambda study: iter(parts))}
-        monkeypatch.setattr(registry.importlib, "import_module", modules.__getitem__)
+        modules = {"jobs.papers.mine_tables": SimpleNamespace(arrange=lambda study: iter(parts))}
+        monkeypatch.setattr(study_module.importlib, "import_module", modules.__getitem__)
         study: Any = SimpleNamespace(settings=PaperSettings(name=name, rubrics=rubrics))
-        return [part.name for part in registry.arrange(study)]
+        return [part.name for part in arrange_paper(study)]
 
     assert arranged([table("b"), table("a")]) == ["b", "a"]
     with pytest.raises(ValueError, match=r"^mine: two tables or figures have the same name$"):

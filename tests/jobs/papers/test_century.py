@@ -9,7 +9,8 @@ import yaml
 
 from actors.rubrics.rubric import Rubric
 from jobs.judging.kept_rubric import KeptRubric, of_rubric
-from jobs.papers.century.words import ELEMENTS, REGIONS, short
+from jobs.papers.century_pictures import ELEMENTS, short
+from jobs.papers.century_tables import REGIONS
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from tests.factories import rating, write_file

@@ -1,15 +1,14 @@
 """DOCENT's tables and figure from metrics with known values."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings
-from jobs.papers.docent.arrangement import _estimate, arrange
-from jobs.papers.metric_index import MetricIndex
-from jobs.papers.model import PaperCell, PaperFigure, PaperTable
-from jobs.papers.study import Study
+from jobs.papers.docent_tables import arrange
+from jobs.papers.paper_tables import PaperCell, PaperFigure, PaperTable, estimate
 from jobs.plots.panels import Estimate
+from tests.jobs.papers.studies import study as of_metrics
 
 SCORES = ("mistakes", "mistake_share", "precision", "omissions", "omission_share", "coverage")
 
@@ -22,9 +21,8 @@ def metric(name: str, value: float, **dims: str) -> Metric:
 
 def tables(*metrics: Metric, overlap: float = 0.5) -> dict[str, Any]:
     """Return the parts of the paper by name; an arrangement of DOCENT reads metrics only."""
-    study = SimpleNamespace(metrics=MetricIndex(metrics), metric_settings=MetricSettings(overlap=overlap))
-    study.cell = lambda *args, **kwargs: Study.cell(cast(Study, study), *args, **kwargs)
-    return {part.name: part for part in arrange(cast(Study, study))}
+    study = replace(of_metrics(metrics), metric_settings=MetricSettings(overlap=overlap))
+    return {part.name: part for part in arrange(study)}
 
 
 def numbers(table: PaperTable) -> dict[tuple[str, ...], list[float | None]]:
@@ -73,8 +71,8 @@ def test_without_writers_there_is_one_row_per_scorer_and_no_figure() -> None:
 def test_a_mark_of_a_figure_is_its_cells_metric() -> None:
     value = metric("description_precision", 0.5)
     mark = Estimate("writer", 0.5, low=value.low, high=value.high, series="judge")
-    assert _estimate("writer", "judge", PaperCell(value)) == mark
-    assert _estimate("writer", "judge", PaperCell()) == Estimate("writer", None, low=None, high=None, series="judge")
+    assert estimate("writer", PaperCell(value), "judge") == mark
+    assert estimate("writer", PaperCell(), "judge") == Estimate("writer", None, low=None, high=None, series="judge")
 
 
 def test_kinds_of_mistakes() -> None:

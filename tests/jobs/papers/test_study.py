@@ -8,13 +8,11 @@ import pytest
 
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE, MetricSettings
-from jobs.papers.caire import specific, universal
-from jobs.papers.caire.raters import ShownRater
-from jobs.papers.metric_index import MetricIndex
-from jobs.papers.rome.question_answers import figure_4
-from jobs.papers.rome.scenarios import SCORES, dims_of
-from jobs.papers.settings import PaperSettings
-from jobs.papers.study import Study
+from jobs.papers import caire_tables
+from jobs.papers.caire_tables import ShownRater
+from jobs.papers.rome_ratings import SCORES, dims_of
+from jobs.papers.rome_tables import figure_4
+from jobs.papers.study import MetricIndex, PaperSettings, Study
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 
@@ -142,17 +140,17 @@ def test_ratings_are_those_of_the_configured_condition_if_there_are_several() ->
 )
 def test_the_judge_of_table_17_has_a_linked_context_and_the_name_that_is_set(named: str, best: tuple[str, str]) -> None:
     judges = [ShownRater("gpt@1", "", "none"), ShownRater("open@1", "", "none"), ShownRater("open@1", "t", "titles")]
-    judge = universal._best(study(rater=named), judges)
+    judge = caire_tables._best(study(rater=named), judges)
     assert (judge.rater, judge.role) == best
 
 
 def test_concepts_are_of_judges_that_were_shown_the_article_or_of_all_without_any() -> None:
-    dims = {"attribute": universal.CONCEPT, "part": "dance"}
-    value = metric(universal.BY_IMAGE, 0.5, 9, **dims)
+    dims = {"attribute": caire_tables.CONCEPT, "part": "dance"}
+    value = metric(caire_tables.BY_IMAGE, 0.5, 9, **dims)
     judges = [ShownRater("gpt@1", "", "none"), ShownRater("open@1", "", "titles")]
 
     def columns(*more: ShownRater) -> list[str]:
-        table = universal._by_concept(study(value), [*judges, *more])
+        table = caire_tables._by_concept(study(value), [*judges, *more])
         return [header[0] for header in table.columns]
 
     assert columns() == ["gpt@1, no context", "open@1, titles of linked articles"]
@@ -160,7 +158,7 @@ def test_concepts_are_of_judges_that_were_shown_the_article_or_of_all_without_an
 
 
 def test_without_right_labels_there_is_no_f1() -> None:
-    assert list(specific.tables(study(), [ShownRater("gpt@1", "", "none")])) == []
+    assert list(caire_tables.of_right_labels(study(), [ShownRater("gpt@1", "", "none")])) == []
 
 
 def test_bars_count_whole_pictures() -> None:

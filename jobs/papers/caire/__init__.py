@@ -1,1 +1,0 @@
-"""CAIRE (Yayavaram et al., 2025): its tables."""

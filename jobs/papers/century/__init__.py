@@ -1,1 +1,0 @@
-"""Century (Akbulut et al., ICLR 2025): its tables and figures."""

@@ -1,1 +1,0 @@
-"""The tables and figure of a study after the DOCENT guidelines."""

@@ -1,1 +1,0 @@
-"""TRIC (Pokrywka et al., 2023): its tables and figures."""
