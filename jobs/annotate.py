@@ -25,13 +25,10 @@ from typing import Any
 from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
-from jobs.annotation import annotate_config, shown_items, study_form, study_plan
-from jobs.annotation.annotate_config import AnnotateConfig
-from jobs.annotation.own_questions import read_own_sets
-from jobs.annotation.participants import read_raters
-from jobs.annotation.shown_items import ShownTables
-from jobs.annotation.shown_tables import open_shown
-from jobs.annotation.task_files import write_task_files
+from jobs.annotation import shown_items, study
+from jobs.annotation.assignment import read_raters
+from jobs.annotation.shown_items import ShownTables, open_shown, read_own_sets
+from jobs.annotation.study import AnnotateConfig, write_task_files
 from jobs.errors import InputError
 from jobs.purging.purged_table import purged_table
 from jobs.runtime.command_line import cli
@@ -50,8 +47,8 @@ from jobs.tables import TABLES
 
 def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     """Run the job and return the manifest of `assignments`, or None with plan=true; see the module's docstring."""
-    annotate_config.check(cfg)
-    rubric, span_labels = study_form.read_questions(cfg)
+    study.check_keys(cfg)
+    rubric, span_labels = study.read_questions(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
@@ -62,18 +59,18 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     own_sets = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
     chosen = [row for row in chosen if not own_sets or row["item_id"] in own_sets]
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.per_rater, encoding=cfg.raters_encoding)
-    tasks = study_plan.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own_sets)
-    shown = shown_items.show_items(chosen, sources, study_form.showing(cfg, rubric, own_sets))
-    study = study_form.build_form(cfg, rubric, span_labels, shown[0])
-    rows = study_plan.assignment_rows(cfg, tasks)
+    tasks = study.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own_sets)
+    shown = shown_items.show_items(chosen, sources, study.showing(cfg, rubric, own_sets))
+    form = study.build_form(cfg, rubric, span_labels, shown[0])
+    rows = study.assignment_rows(cfg, tasks)
     out = locations.absolute(cfg.out)
-    plan = _plan(cfg, sources, rows, study.rubric, exclusions.identity(excluded))
+    plan = _plan(cfg, sources, rows, form.rubric, exclusions.identity(excluded))
     lines = [drawn] if drawn else []
     if left_out:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
         lines.append(f"{quantity(left_out.total(), 'item')} left out ({reasons})")
     if cfg.plan:
-        summary.show_plan("annotate", plan, note=study_plan.describe(cfg, tasks), lines=lines)
+        summary.show_plan("annotate", plan, note=study.describe(cfg, tasks), lines=lines)
         return None
     if not cfg.overwrite and (purged := purged_table(plan, ["plan"])) is not None:
         tasks = purged["counts"]["rows_out"]
@@ -85,7 +82,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
         locations.remove([o.uri for o in locations.listing(folder)])
     if cfg.pictures == "files":
         _write_pictures(sources, chosen, locations.join(out, shown_items.PICTURE_FOLDER))
-    count = write_task_files(cfg, folder, study, {item.item_id: item for item in shown}, rows)
+    count = write_task_files(cfg, folder, form, {item.item_id: item for item in shown}, rows)
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = len(rows)
@@ -96,7 +93,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     summary.show_exclusions(excluded, exclusion_filter.matched)
     for line in lines:
         say(f"  {line}")
-    say(f"  {study_plan.describe(cfg, tasks)}")
+    say(f"  {study.describe(cfg, tasks)}")
     say(f"  {quantity(count, 'file')} in {folder}")
     return manifest
 

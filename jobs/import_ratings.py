@@ -24,14 +24,12 @@ from typing import Any
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric
-from jobs.annotation import import_config, readers, rows
-from jobs.annotation.import_config import ImportRatingsConfig
-from jobs.annotation.importing import Importer
-from jobs.annotation.input_files import files_of
-from jobs.annotation.item_names import ItemNames
-from jobs.annotation.model import UNKNOWN_REPORTS
+from jobs.annotation import import_config, imported_rows
+from jobs.annotation.batch_schemas import UNKNOWN_REPORTS
+from jobs.annotation.import_config import ImportRatingsConfig, files_of
+from jobs.annotation.imported_rows import REPORTED, add_reported
+from jobs.annotation.importing import Importer, ItemNames
 from jobs.annotation.pseudonyms import Pseudonyms, read_key
-from jobs.annotation.reports import REPORTED, add_to_list
 from jobs.judging import kept_rubric
 from jobs.judging.kept_rubric import KeptRubric
 from jobs.runtime.command_line import cli
@@ -53,7 +51,7 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
     files = files_of(cfg.input, cfg.format)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     pseudonyms = read_key(cfg.key_file) if cfg.anonymise else None
-    importer = readers.importer(cfg, files, exclusions.ExclusionFilter(excluded.marks), pseudonyms)
+    importer = import_config.importer(cfg, files, exclusions.ExclusionFilter(excluded.marks), pseudonyms)
     importer.peek()
     plan = _plan(cfg, files, pseudonyms, excluded, importer.items, knows_reports=importer.knows_reports)
     plan = limited(plan, cfg.limit, noun="rows or tasks")
@@ -130,7 +128,7 @@ def _show(cfg: ImportRatingsConfig, importer: Importer, manifest: dict[str, Any]
         if counts.get("tasks"):
             shares = ", ".join(
                 f"{counts[name]:,} of {counts[f'of_{name}']:,} {name} ({counts[name] / counts[f'of_{name}']:.1%})"
-                for name in rows.Welfare.KEYS
+                for name in imported_rows.Welfare.KEYS
             )
             say(f"  {label}: {shares}")
     if spans := tallies.get("spans"):
@@ -142,7 +140,7 @@ def _show(cfg: ImportRatingsConfig, importer: Importer, manifest: dict[str, Any]
         say(f"  {name}: {n:,} people have two different values; neither is kept")
     if cfg.reports:
         reported = json.loads(locations.read_bytes(locations.join(run.target.out, "_run", REPORTED)))
-        added, total = add_to_list(cfg.reports, reported, least=cfg.reports_min)
+        added, total = add_reported(cfg.reports, reported, least=cfg.reports_min)
         say(f"  {cfg.reports}: {quantity(added, 'reported picture')} added; the list has {total:,} of them")
 
 

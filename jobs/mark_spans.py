@@ -20,7 +20,7 @@ from actors.ids import content_id
 from actors.marking.span_prompts import SpanPrompts
 from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.span_labels import SpanLabels
 from jobs.errors import InputError
 from jobs.judging import model_run, prompt_trial
 from jobs.judging.items import ItemTables, Reader, item_units, open_sources

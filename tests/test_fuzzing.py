@@ -30,11 +30,11 @@ from actors.rubrics.parsing import parse_answers
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric, identity
 from actors.status import Status
-from jobs.annotation import label_studio, prodigy, rows, tabular
-from jobs.annotation.answers import of_rubric
-from jobs.annotation.columns import Reading
+from jobs.annotation import imported_rows, label_studio, prodigy, tabular
 from jobs.annotation.import_config import ImportRatingsConfig
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.questionnaire import rubric_questionnaire
+from jobs.annotation.span_labels import SpanLabels
+from jobs.annotation.tabular import Reading
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
@@ -200,7 +200,7 @@ def rubrics(draw: random.Random) -> None:
             assert 0 <= rejected.split(layout) < len(rejected.layouts[layout])
             rejected.picture_count(layout)
         assert identity(rejected)
-        assert of_rubric(rejected).names or rejected.asks_own_questions
+        assert rubric_questionnaire(rejected).names or rejected.asks_own_questions
 
 
 def prompts_and_span_labels(draw: random.Random) -> None:
@@ -226,7 +226,7 @@ def answers_of_models(draw: random.Random) -> None:
 
 
 SPAN_LABELS = SpanLabels.from_dict(shipped("span_labels")[0])
-QUESTIONNAIRE = of_rubric(RUBRIC)
+QUESTIONNAIRE = rubric_questionnaire(RUBRIC)
 FREE_TEXTS = (FreeText("remark", "Remark"),)
 TEXTS = {"generated": "A dog 🐕 here.", "reference": "Ein Hund."}
 TASK = {"data": {"item_id": "i1", "rubric": RUBRIC.name, "generated_id": "g", "reference_id": "r", **TEXTS}}
@@ -270,9 +270,9 @@ def imported(reader: Any, file: Path, table: str) -> None:
         if table in ("remarks", "raters"):
             continue
         if table == "spans":
-            span_rows = rows.spans(raw, method="human", condition="")
+            span_rows = imported_rows.span_rows(raw, method="human", condition="")
         else:
-            span_rows = rows.ratings(raw, QUESTIONNAIRE, method="human", condition="")
+            span_rows = imported_rows.rating_rows(raw, QUESTIONNAIRE, method="human", condition="")
         assert set(span_rows["status"].to_pylist()) <= set(Status)
     for reject in rejects:
         assert reject.reason

@@ -12,9 +12,8 @@ from itertools import islice
 import pyarrow as pa
 
 from actors.status import STATUSES, Status
-from jobs.annotation.columns import ColumnMapping, Reading
-from jobs.annotation.model import ROWS_AT_A_TIME, UNKNOWN_REPORTS
-from jobs.annotation.tabular import Batches
+from jobs.annotation.batch_schemas import ROWS_AT_A_TIME, UNKNOWN_REPORTS
+from jobs.annotation.tabular import Batches, ColumnMapping, Reading
 from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store.writer import Rejects

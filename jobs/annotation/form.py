@@ -11,8 +11,7 @@ from actors.fetching.signed_urls import gives_access
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
-from jobs.annotation.own_questions import OwnSet
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.span_labels import SpanLabels
 
 # Keys by row of the keyboard, without h and v, which pan and move pictures in Label Studio.
 KEYBOARD = ("1234567890", "qwertyuiop", "asdfgjk", "zxcbnm")
@@ -20,6 +19,14 @@ KEYBOARD = ("1234567890", "qwertyuiop", "asdfgjk", "zxcbnm")
 SCALE_COLOURS = ("#fde725", "#90d743", "#35b779", "#21918c", "#31688e", "#443983", "#440154")
 RESPONSE = "generated"  # the role of a text that a model wrote
 _FIELD = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class OwnSet:
+    """The questions about one item: the id of their set, and (question_id, text) of each valid one."""
+
+    set_id: str
+    questions: tuple[tuple[str, str], ...]
 
 
 @dataclass

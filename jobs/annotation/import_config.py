@@ -1,18 +1,27 @@
-"""The keys of `import_ratings`, and the checks of their combinations."""
+"""The keys of `import_ratings`, the checks of their combinations, and the importer that they describe."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric
 from actors.settings import ConditionSettings
-from jobs.annotation.columns import RatingColumns
-from jobs.annotation.input_files import FORMATS
-from jobs.annotation.repeats import RULES
+from jobs.annotation import century_annotations, imported_rows, importing, label_studio, prodigy, tabular
+from jobs.annotation.importing import RULES, Importer, ImportSettings, Read
+from jobs.annotation.pseudonyms import Pseudonyms
+from jobs.annotation.questionnaire import Questionnaire, list_questionnaire, rubric_questionnaire
+from jobs.annotation.span_labels import SpanLabels
+from jobs.annotation.tabular import RatingColumns, Reading
+from jobs.annotation.tools import ToolReading
+from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import table_plan
 from jobs.store.files import locations
 
@@ -117,3 +126,173 @@ def identity(cfg: ImportRatingsConfig) -> dict[str, Any]:
             for name in ("rubric", "span_labels")
         },
     }
+
+
+FORMATS = {
+    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
+    "parquet": (".parquet",),
+    "label_studio": (".json",),
+    "prodigy": (".jsonl", ".jsonl.gz"),
+    "century": (".csv", ".csv.gz"),
+}
+IMPLIED = ("csv", "parquet", "label_studio", "prodigy")  # formats that a file's name implies
+
+
+def files_of(uri: str, format_: str | None) -> list[locations.Object]:
+    """Return the files at `uri` (a file, folder or glob); if there are several, those whose names fit `format_`.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    base = locations.absolute(uri)
+    files = [file for file in locations.find(uri) if file.uri == base or not _is_hidden(file.uri, base)]
+    if format_ and len(files) > 1:
+        files = [file for file in files if file.uri.lower().endswith(FORMATS[format_])]
+    if not files:
+        expected = f"no file of format={format_} ({', '.join(FORMATS[format_])})" if format_ else "no file to read"
+        raise InputError(f"input={uri}: {expected}")
+    return files
+
+
+def _is_hidden(uri: str, base: str) -> bool:
+    """Return whether a program wrote a file for its own use (`_run/…`, `.part`), judging by its path below `base`.
+
+    If a glob matched the file, only its name counts.
+    """
+    below = uri.removeprefix(f"{base}/") if uri.startswith(f"{base}/") else uri.rsplit("/", 1)[-1]
+    return any(part[:1] in ("_", ".") for part in below.split("/"))
+
+
+def format_of(files: Sequence[locations.Object]) -> str:
+    """Return the format that the files' names imply.
+
+    Raises:
+        InputError: a name implies no format, or the files have several formats.
+    """
+    formats = {
+        file.uri: next((name for name in IMPLIED if file.uri.lower().endswith(FORMATS[name])), None) for file in files
+    }
+    if unknown := next((uri for uri, format_ in formats.items() if format_ is None), None):
+        advice = delimited.workbook_advice(unknown) or f"set format={'|'.join(FORMATS)}"
+        raise InputError(f"{unknown}: the name does not imply a format; {advice}")
+    distinct = sorted({format_ for format_ in formats.values() if format_})
+    if len(distinct) > 1:
+        raise InputError(f"input: files of several formats ({', '.join(distinct)}); choose one with format=")
+    return distinct[0]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The questions, kinds of spans and free texts of a study, and the only question of files without such a column."""
+
+    questionnaire: Questionnaire | None
+    span_labels: SpanLabels | None
+    free_texts: tuple[FreeText, ...]
+    question: str | None
+
+
+def importer(
+    cfg: ImportRatingsConfig,
+    files: Sequence[locations.Object],
+    exclusion_filter: ExclusionFilter,
+    pseudonyms: Pseudonyms | None,
+) -> Importer:
+    """Return an importer of `files`, with the reader of their format.
+
+    Raises:
+        InputError: the files have several formats, a rubric is invalid, or keys do not fit the format.
+    """
+    format_ = cfg.format or format_of(files)
+    asked = _read_asked(cfg)
+    of_format = _of_columns if format_ in ("csv", "parquet", "century") else _of_tool
+    read = of_format(cfg, format_, asked, private=pseudonyms is not None)
+    settings = ImportSettings(
+        table=cfg.table,
+        rubric=asked.questionnaire.name if asked.questionnaire else cfg.name,
+        questionnaire=asked.questionnaire,
+        free_texts=asked.free_texts,
+        method=cfg.method,
+        condition=cfg.condition,
+        rater_kind=cfg.rater_kind,
+        urls=cfg.items == "url" or format_ == "century",
+        items=importing.open_item_names(cfg.items, private=pseudonyms is not None),
+        duplicates=cfg.duplicates,
+    )
+    return Importer(settings, files, read, exclusion_filter=exclusion_filter, pseudonym=pseudonyms)
+
+
+def _read_asked(cfg: ImportRatingsConfig) -> _Asked:
+    try:
+        questionnaire = _questionnaire(cfg)
+        span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
+        free_texts = _free_texts(cfg)
+    except ValueError as error:
+        raise InputError(f"import_ratings: {error}") from error
+    return _Asked(questionnaire, span_labels, free_texts, _question(cfg, questionnaire))
+
+
+def _questionnaire(cfg: ImportRatingsConfig) -> Questionnaire | None:
+    if cfg.answers:
+        return list_questionnaire(cfg.name, cfg.answers, ordinal=cfg.scale == "ordinal")
+    return rubric_questionnaire(Rubric.from_dict(cfg.rubric)) if cfg.rubric else None
+
+
+def _free_texts(cfg: ImportRatingsConfig) -> tuple[FreeText, ...]:
+    if cfg.table != "remarks":
+        return ()
+    rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
+    return imported_rows.remark_fields(rubric, cfg.columns.remarks or {}, cfg.question)
+
+
+def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> str | None:
+    """Return the name of the question in `question=`, which may be a name or a text."""
+    if not cfg.question or questionnaire is None:
+        return cfg.question or None
+    name = questionnaire.question(cfg.question)
+    if questionnaire.names and name is None:
+        raise InputError(f"question={cfg.question}: rubric {questionnaire.name} has {', '.join(questionnaire.sets)}")
+    return name
+
+
+def _of_columns(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: bool) -> Read:
+    """Return the reader of CSV, Parquet or released annotations."""
+    reading = Reading(
+        table=cfg.table,
+        columns=cfg.columns,
+        questionnaire=asked.questionnaire,
+        question=asked.question,
+        rater=cfg.rater,
+        free_texts=asked.free_texts,
+        span_labels=asked.span_labels,
+        encoding=cfg.encoding,
+        delimiter=cfg.delimiter,
+        limit=cfg.limit,
+        private=private,
+    )
+    readers = {"csv": tabular.read_csv, "parquet": tabular.read_parquet, "century": century_annotations.read}
+    reader = readers[format_]
+    return lambda uri, reject: reader(uri, reading, reject)
+
+
+def _of_tool(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: bool) -> Read:
+    """Return the reader of a tool's export."""
+    if cfg.table == "spans" and asked.span_labels is None:
+        raise InputError(
+            f"table=spans: format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"
+        )
+    reading = ToolReading(
+        table=cfg.table,
+        questionnaire=asked.questionnaire,
+        span_labels=asked.span_labels,
+        free_texts=asked.free_texts,
+        controls=cfg.columns.questions or {},
+        text_controls=cfg.columns.remarks or {},
+        fields={role: name for role, name in asdict(cfg.columns).items() if isinstance(name, str)},
+        question=asked.question,
+        rater=cfg.rater_from,
+        default_rater=cfg.rater,
+        limit=cfg.limit,
+        private=private,
+    )
+    tool = label_studio.read if format_ == "label_studio" else prodigy.read
+    return lambda uri, reject: tool(uri, reading, reject)

@@ -1,4 +1,8 @@
-"""Import of annotations: spool them all to disk, decide which of repeated ones to keep, and write one unit."""
+"""Import of annotations: spool them all to disk, decide which of repeated ones to keep, and write one unit.
+
+Keys of rows are compared by hash, with 40 bytes of memory per row. With `items=TABLE`, the names of items in people's
+files become item_ids.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,18 +18,63 @@ import pyarrow.parquet as pq
 from actors import schemas
 from actors.ids import content_id
 from actors.rubrics.people import FreeText
-from jobs.annotation import remarks, rows, tabular
-from jobs.annotation.answers import Questionnaire
+from jobs.annotation import imported_rows, tabular
+from jobs.annotation.batch_schemas import ROWS_AT_A_TIME, UNKNOWN_REPORTS
 from jobs.annotation.century_annotations import METHODS
-from jobs.annotation.item_names import ItemNames
-from jobs.annotation.model import ROWS_AT_A_TIME, UNKNOWN_REPORTS
-from jobs.annotation.repeats import Repeats
+from jobs.annotation.questionnaire import Questionnaire
 from jobs.errors import InputError
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
+from jobs.store.hashing import hash_texts_128, joined_columns
+from jobs.store.reading import TableSource, open_table
 from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, Rejects, UnitWriter
 from jobs.tables import TABLES
+
+
+class ItemNames:
+    """Finder of items by their id or by their picture: its image_id, path or URL. Holds all these ids in memory.
+
+    Args:
+        source: the table of items.
+        private: whether rejects leave out the file's content.
+    """
+
+    def __init__(self, source: TableSource, *, private: bool) -> None:
+        self.uri, self.identity, self._private = source.uri, source.identity, private
+        self._items: set[str] = set()
+        self._of_picture: dict[str, str] = {}  # item of each image_id, or `SEVERAL`
+        for batch in source.batches(["item_id", "image_ids"]):
+            for row in batch.to_pylist():
+                self._items.add(row["item_id"])
+                for image_id in row["image_ids"] or ():
+                    other = self._of_picture.setdefault(image_id, row["item_id"])
+                    if other != row["item_id"]:
+                        self._of_picture[image_id] = SEVERAL
+
+    def resolve(self, rows: pa.Table, *, file: str, reject: Rejects) -> pa.Table:
+        """Return the rows with the ids of their items; rows without an item, or with several, are rejected."""
+        names = rows["item_id"].combine_chunks().dictionary_encode()
+        of_name = pa.array([self._item(name) for name in names.dictionary.to_pylist()], pa.string())
+        items = of_name.take(names.indices)
+        is_one = pc.fill_null(pc.not_equal(items, SEVERAL), False)
+        for row, item in zip(
+            rows.select(["item_id", "position"]).filter(pc.invert(is_one)).to_pylist(),
+            items.filter(pc.invert(is_one)).to_pylist(),
+            strict=True,
+        ):
+            kind, problem = ("unknown_item", "no") if item is None else ("several_items", "more than one")
+            name = "the row's name" if self._private else repr(row["item_id"])
+            message = f"{problem} item of items={self.uri} has {name} as its id, or the path or URL of its picture"
+            reject(Reject(file, row["position"], kind, message, "" if self._private else str(row["item_id"])))
+        rows = rows.set_column(rows.column_names.index("item_id"), "item_id", items)
+        return rows.filter(is_one)
+
+    def _item(self, name: str) -> str | None:
+        if name in self._items:
+            return name
+        return self._of_picture.get(name, self._of_picture.get(content_id(name)))
+
 
 Read = Callable[[str, Rejects], Iterator[pa.Table]]
 ROWS_SPOOL, REJECTS_SPOOL = "rows.parquet", "rejects.parquet"
@@ -46,7 +95,7 @@ class ImportSettings:
     rater_kind: str = "human"  # column `kind` of raters
     urls: bool = False  # item_ids are URLs of pictures and become image_ids
     items: ItemNames | None = None  # finds items by the file's ids or pictures; None: item_ids are kept
-    duplicates: str = "last"  # one of `repeats.RULES`
+    duplicates: str = "last"  # one of `RULES`
 
 
 class Importer:
@@ -75,7 +124,7 @@ class Importer:
         self._method, self._condition = settings.method, settings.condition
         self._duplicates, rater_kind, table = settings.duplicates, settings.rater_kind, settings.table
         self._exclusion_filter, self._pseudonym = exclusion_filter, pseudonym
-        self._welfare, self._people = rows.Welfare(), rows.RaterRows(rater_kind)
+        self._welfare, self._people = imported_rows.Welfare(), imported_rows.RaterRows(rater_kind)
         self.first_rejects: list[Reject] = []
         self.first_repeat = ""
         self.knows_reports = True  # whether the annotations say who reported a picture
@@ -127,13 +176,13 @@ class Importer:
         """Return a batch as rows of the table, with the additional columns `_file`, `_position` and `_images`."""
         # Check URLs before they become ids, which do not show that another URL is the same picture.
         out = (
-            rows.is_excluded(raw, self._exclusion_filter)
+            imported_rows.is_excluded(raw, self._exclusion_filter)
             if self._exclusion_filter and "item_id" in raw.column_names
             else None
         )
         if out is not None and self.items:  # a path or URL of a picture, of which the list has the image_id
             out |= self._exclusion_filter.mask(tabular.mapped(raw["item_id"], content_id, pa.string()))
-        raw = rows.named(raw, pseudonym=self._pseudonym, urls=self._urls)
+        raw = imported_rows.with_names(raw, pseudonym=self._pseudonym, urls=self._urls)
         if self.table == "raters":
             self._people.add(raw)
             return None
@@ -149,13 +198,16 @@ class Importer:
         if self.table == "spans":
             marked = pc.greater(raw["end"], raw["start"])
             self._shifts.update(shifted=pc.sum(raw["shifted"]).as_py() or 0, of_spans=pc.sum(marked).as_py() or 0)
-            batch = rows.spans(raw, method=self._method, condition=self._condition)
+            batch = imported_rows.span_rows(raw, method=self._method, condition=self._condition)
         elif self.table == "remarks":
-            entries = remarks.remarks(raw, self._free_texts, rubric=self._rubric, condition=self._condition)
-            batch, raw = entries.drop_columns(list(remarks.ADDITIONAL)), entries.select(list(remarks.ADDITIONAL))
+            entries = imported_rows.remark_rows(raw, self._free_texts, rubric=self._rubric, condition=self._condition)
+            batch, raw = (
+                entries.drop_columns(list(imported_rows.REMARK_COLUMNS)),
+                entries.select(list(imported_rows.REMARK_COLUMNS)),
+            )
         else:
             assert self.questionnaire is not None
-            batch = rows.ratings(raw, self.questionnaire, method=self._method, condition=self._condition)
+            batch = imported_rows.rating_rows(raw, self.questionnaire, method=self._method, condition=self._condition)
         if self.table in MARKED_TOGETHER:
             self._annotation_repeats.add(batch, raw["time"])
             numbers = pc.fill_null(raw["annotation"], -1).to_numpy().astype(np.int64)
@@ -222,7 +274,7 @@ class Importer:
                 if self.table == "remarks":
                     written = pc.is_valid(output["text"])
                     if blank := output.num_rows - pc.sum(written, min_count=0).as_py():
-                        writer.counts.filtered[remarks.EMPTY] += blank
+                        writer.counts.filtered[imported_rows.EMPTY_REMARK] += blank
                     output = output.filter(written)
                 if self.table == "ratings":
                     by_people = pc.invert(pc.is_in(output["method"], pa.array(METHODS)))  # a release has models, too
@@ -280,3 +332,95 @@ def _spooled(path: Path) -> Iterator[Reject]:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(REJECTS_HELD):
             yield from (Reject(**row) for row in batch.to_pylist())
+
+
+RULES = ("last", "first", "sample", "refuse")
+
+
+class Repeats:
+    """Collector of the keys of rows, in order, which then decides which row of each key to keep.
+
+    `last` keeps the row with the latest time (if times are equal or missing, the last in the input), `first` the
+    earliest; `sample` keeps all and numbers them from 0 in that order.
+    """
+
+    def __init__(self, key: Sequence[str]) -> None:
+        self.key = list(key)
+        self._hashes: list[np.ndarray] = []
+        self._times: list[np.ndarray] = []
+
+    def add(self, rows: pa.Table, times: pa.ChunkedArray | None) -> None:
+        """Add the next rows; `times` are seconds since 1970, null if unknown."""
+        self._hashes.append(hash_texts_128(joined_columns(rows, self.key)))
+        if times is None:
+            self._times.append(np.full(rows.num_rows, -np.inf))
+        else:
+            self._times.append(pc.fill_null(times, -np.inf).to_numpy().astype(np.float64))
+
+    def ranks(self) -> np.ndarray:
+        """Return int64 [rows]: each row's number among those with its key, from 0, by time and then by input."""
+        order, first = self._groups()
+        numbers = np.arange(len(order)) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = numbers
+        return ranks
+
+    def keeps(self, rule: str) -> np.ndarray:
+        """Return bool [rows]: whether `rule` keeps the row; `sample` keeps all."""
+        order, first = self._groups()
+        kept = np.ones(len(order), bool)
+        if rule in ("first", "last") and len(order):
+            stays = first if rule == "first" else np.append(first[1:], True)
+            kept[order] = stays
+        return kept
+
+    def keeps_with(self, rule: str, annotations: np.ndarray) -> np.ndarray:
+        """Return bool [rows]: whether the row belongs to the annotation that `rule` keeps.
+
+        All rows with one key and one annotation stay together.
+
+        Args:
+            annotations: int64 [rows], a number for each annotation.
+        """
+        order, first = self._groups()
+        kept = np.ones(len(order), bool)
+        if len(order):
+            group = np.cumsum(first) - 1
+            edges = np.flatnonzero(first) if rule == "first" else np.append(np.flatnonzero(first)[1:], len(order)) - 1
+            ordered = annotations[order]
+            kept[order] = ordered == ordered[edges][group]
+        return kept
+
+    def first_repeat(self) -> int | None:
+        """Return the index of the first row whose key occurred before; None if all keys differ."""
+        order, first = self._groups()
+        if first.all():
+            return None
+        earliest = np.minimum.reduceat(order, np.flatnonzero(first))[np.cumsum(first) - 1]
+        return int(order[order != earliest].min())
+
+    def _groups(self) -> tuple[np.ndarray, np.ndarray]:
+        if not self._hashes:
+            return np.empty(0, np.int64), np.empty(0, bool)
+        both = np.concatenate(self._hashes)
+        order = np.lexsort((np.arange(len(both)), np.concatenate(self._times), both[:, 1], both[:, 0]))
+        ordered = both[order]
+        return order, np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+
+
+SEVERAL = ""  # replaces the item of a picture that several items have
+
+
+def open_item_names(setting: str, *, private: bool) -> ItemNames | None:
+    """Return the names of the items in the table `items=`; None for id and url, which are not tables.
+
+    Raises:
+        InputError: there is no such table of items.
+    """
+    if setting in ("id", "url"):
+        return None
+    try:
+        source = open_table(setting, "items")
+    except InputError as error:
+        raise InputError(f"items={setting}: must be id, url or a table of items; {error}") from error
+    return ItemNames(source, private=private)

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from actors.untrusted import TooDeepError, cell_text
-from jobs.annotation import model, tools
-from jobs.annotation.answers import ISSUE
+from jobs.annotation import batch_schemas, tools
+from jobs.annotation.questionnaire import ISSUE
 from jobs.annotation.tools import COMMENT, REMARK, REPORT, WELFARE, Done, ToolReading
 from jobs.corpora import json_files
 from jobs.errors import InputError
@@ -135,7 +135,7 @@ class _Export:
             reported=bool(self._chosen(number, by_control, REPORT)),
             issue=bool(self._chosen(number, by_control, ISSUE)) if has_issue_box else None,
             comment="\n".join(map(str, self._chosen(number, by_control, COMMENT))) or None,
-            seconds=model.duration(annotation.get("lead_time")),
+            seconds=batch_schemas.duration(annotation.get("lead_time")),
             time=_time(annotation),
             position=number,
             number=self._annotations,
@@ -189,13 +189,15 @@ def _rater(data: Mapping[str, Any], annotation: Mapping[str, Any], reading: Tool
         return reading.get(data, "assigned_to")
     person = annotation.get("completed_by")
     if isinstance(person, dict):
-        return next((person[key] for key in ("email", "username", "id") if not model.blank(person.get(key))), None)
+        return next(
+            (person[key] for key in ("email", "username", "id") if not batch_schemas.blank(person.get(key))), None
+        )
     return person
 
 
 def _time(annotation: Mapping[str, Any]) -> float | None:
     try:
-        return model.seconds_since_1970(annotation.get("updated_at") or annotation.get("created_at"))
+        return batch_schemas.seconds_since_1970(annotation.get("updated_at") or annotation.get("created_at"))
     except ValueError:
         return None
 
@@ -213,7 +215,7 @@ def _content(value: Mapping[str, Any]) -> list[Any] | None:
         entries = ["/".join(map(str, path)) if isinstance(path, list) else path for path in entries]
     if any(isinstance(entry, dict | list) for entry in entries):
         return None
-    return [entry for entry in entries if not model.blank(entry)]
+    return [entry for entry in entries if not batch_schemas.blank(entry)]
 
 
 def _names_labels(key: str) -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from jobs.annotation import form as forms
-from jobs.annotation.answers import ISSUE
 from jobs.annotation.form import Form, FormQuestion, ShownItem
-from jobs.annotation.spans import SpanKind, SpanLabels
+from jobs.annotation.questionnaire import ISSUE
+from jobs.annotation.span_labels import SpanKind, SpanLabels
 from jobs.annotation.tools import COMMENT, OWN, REMARK, REPORT, SHOW, WELFARE
 
 INSTRUCTION = "task"  # the object that all controls except those of spans refer to; it is always visible

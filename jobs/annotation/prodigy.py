@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from actors.untrusted import cell_text
-from jobs.annotation import model, tools
-from jobs.annotation.answers import ISSUE
+from jobs.annotation import batch_schemas, tools
+from jobs.annotation.questionnaire import ISSUE
 from jobs.annotation.tools import COMMENT, REPORT, Done, ToolReading
 from jobs.corpora import json_files
 from jobs.errors import InputError
@@ -68,7 +68,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
     accepted = data.get("accept") or []
     chosen = list(accepted) if isinstance(accepted, list) else [accepted]
     question = reading.get(data, "question") or reading.question
-    if reading.table == "ratings" and _asks_question(data) and model.blank(question):
+    if reading.table == "ratings" and _asks_question(data) and batch_schemas.blank(question):
         raise InputError(f"line {line} has no question; set question=NAME or columns.question=FIELD", place=uri)
     selected = [option for option in chosen if option not in (REPORT_OPTION, ISSUE_OPTION)]
     offered = {str(option.get("id")) for option in _dicts(data.get("options"))}
@@ -88,7 +88,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
         skipped=data["answer"] == "ignore" or (bool(issue) and not selected and SPAN_KIND not in data),
         reported=REPORT_OPTION in chosen,
         issue=issue,
-        comment=str(data[COMMENT]) if not model.blank(data.get(COMMENT)) else None,
+        comment=str(data[COMMENT]) if not batch_schemas.blank(data.get(COMMENT)) else None,
         seconds=None,  # Prodigy records when a task was answered, but not when the person began it
         time=_time(data),
         position=line,
@@ -110,7 +110,7 @@ def _binary(uri: str, line: int, data: Mapping[str, Any], question: Any, reading
     if question is None:
         return []
     values = reading.questionnaire.answers(str(question)).values
-    meant = [value for value in values if model.flag(value) is (data["answer"] == "accept")]
+    meant = [value for value in values if batch_schemas.flag(value) is (data["answer"] == "accept")]
     if len(values) != 2 or len(meant) != 1:
         raise InputError(
             f"line {line} has no options, so that {data['answer']} must mean yes or no, but the answers to "
@@ -146,7 +146,7 @@ def _rater(data: Mapping[str, Any], reading: ToolReading) -> Any:
 
 def _time(data: Mapping[str, Any]) -> float | None:
     try:
-        return model.seconds_since_1970(data.get("_timestamp"))
+        return batch_schemas.seconds_since_1970(data.get("_timestamp"))
     except (TypeError, ValueError):
         return None
 

@@ -15,7 +15,7 @@ from actors.ids import content_id
 from jobs.annotation import form as forms
 from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.prodigy import FREE_TEXTS, ISSUE_OPTION, REPORT_OPTION, SPAN_KIND
-from jobs.annotation.spans import SpanKind
+from jobs.annotation.span_labels import SpanKind
 from jobs.annotation.tools import COMMENT, REMARK
 
 KINDS = CHOICE, SPANS, TEXTS = "choice", "spans", "texts"

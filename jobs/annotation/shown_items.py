@@ -1,6 +1,10 @@
-"""A study's items as shown to people, from the tables images, records, items, texts and responses."""
+"""A study's items as shown to people, from the tables images, records, items, texts, responses and questions.
 
-from collections import Counter
+Several tables of one kind are read as one (`JoinedTables`): those of all parts of a study. The questions about each
+item separately are those of `judge questions=`.
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,16 +13,67 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.ids import content_id
 from actors.items import JUDGED, RESPONSE_STATUS
 from actors.status import Status
-from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
-from jobs.annotation.own_questions import OwnSet
-from jobs.annotation.shown_tables import Tables
+from jobs.annotation.form import RESPONSE, OwnSet, ShownItem, check_links, is_web, links_of
 from jobs.errors import InputError
+from jobs.judging.model_config import OwnQuestionsConfig
+from jobs.judging.own_questions import candidate_sets, is_asked
+from jobs.runtime.process.console import say
 from jobs.runtime.selection.draws import CompleteDrawConfig, Draw, DrawConfig, draw_columns, usable
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
+from jobs.store.files.objects import Object
+from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.tables import TABLES
+
+
+@dataclass(frozen=True)
+class JoinedTables:
+    """Tables of one name, ordered by address; `limit` is how many rows are read (see `first`), None for all."""
+
+    sources: tuple[TableSource, ...]
+    limit: int | None = None
+
+    def first(self, limit: int | None) -> "JoinedTables":
+        """Return the tables limited to their first rows, counted over all tables; None: all rows."""
+        sources, left = [], limit
+        for source in self.sources:
+            sources.append(source.first(left))
+            left = None if left is None else left - sources[-1].rows
+        return JoinedTables(tuple(sources), limit)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in all tables."""
+        return sum(source.rows for source in self.sources)
+
+    @property
+    def name(self) -> str:
+        """The tables' name in `jobs.tables`."""
+        return self.sources[0].name
+
+    @property
+    def uri(self) -> str:
+        """The tables' addresses, for messages."""
+        return ", ".join(source.uri for source in self.sources)
+
+    @property
+    def identity(self) -> str:
+        """Hash of everything that the rows depend on."""
+        return content_id(*(source.identity for source in self.sources))
+
+    @property
+    def objects(self) -> Iterator[Object]:
+        """The data objects of all tables."""
+        return (footer.object for source in self.sources for footer in source.footers)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the rows of all tables."""
+        for source in self.sources:
+            yield from source.batches(columns)
+
 
 EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "GIF": "gif", "WEBP": "webp", "TIFF": "tif", "BMP": "bmp", "SVG": "svg"}
 PICTURE_FOLDER = "pictures"
@@ -29,11 +84,11 @@ _ITEM = ("item_id", "image_ids", "text_ids", "response_id", "attributes")
 class ShownTables:
     """The tables from which items are shown; `main` is images or items, the others may be absent."""
 
-    main: Tables
-    images: Tables | None
-    records: Tables | None
-    texts: Tables | None
-    responses: Tables | None
+    main: JoinedTables
+    images: JoinedTables | None
+    records: JoinedTables | None
+    texts: JoinedTables | None
+    responses: JoinedTables | None
 
 
 @dataclass(frozen=True)
@@ -117,7 +172,7 @@ def _failed_pictures(sources: ShownTables) -> dict[str, str]:
 
 
 def _usable(
-    main: Tables,
+    main: JoinedTables,
     columns: Sequence[str],
     exclusion_filter: ExclusionFilter,
     failed: Mapping[str, str],
@@ -198,7 +253,7 @@ def _check_alike(items: Sequence[ShownItem]) -> None:
 
 
 def _facts(
-    records: Tables | None, pictures: set[str], showing: Showing, *, attributes: set[str]
+    records: JoinedTables | None, pictures: set[str], showing: Showing, *, attributes: set[str]
 ) -> dict[str, dict[str, Any]]:
     fields = sorted({*showing.columns, "page_title", "page_url"})
     if unknown := [name for name in fields if name not in TABLES["records"].columns]:
@@ -213,7 +268,7 @@ def _facts(
 
 
 def _by_key(
-    source: Tables | None, name: str, columns: Sequence[str], wanted: Iterable[str], *, need: bool, key: str
+    source: JoinedTables | None, name: str, columns: Sequence[str], wanted: Iterable[str], *, need: bool, key: str
 ) -> dict[str, dict[str, Any]]:
     """Return the rows whose column `name` is wanted.
 
@@ -241,7 +296,7 @@ def _has_bytes(row: Mapping[str, Any]) -> bool:
     return row.get("status") == Status.OK and row.get("format") is not None
 
 
-def _add(rows: dict[str, dict[str, Any]], key: str, row: dict[str, Any], source: Tables, name: str) -> None:
+def _add(rows: dict[str, dict[str, Any]], key: str, row: dict[str, Any], source: JoinedTables, name: str) -> None:
     """Add a row under its key, unless the same row is there already.
 
     Raises:
@@ -294,7 +349,7 @@ def file_name(image_id: str, format_: str | None) -> str:
     return f"{image_id}.{EXTENSIONS.get(format_ or '', 'bin')}"
 
 
-def write_pictures(images: Tables, wanted: Iterable[str], folder: str) -> int:
+def write_pictures(images: JoinedTables, wanted: Iterable[str], folder: str) -> int:
     """Write the wanted pictures' bytes to `folder`, one at a time; return how many were written."""
     ids = pa.array(sorted(wanted), pa.string())
     written: set[str] = set()
@@ -305,3 +360,62 @@ def write_pictures(images: Tables, wanted: Iterable[str], folder: str) -> int:
                 locations.replace(locations.join(folder, file_name(row["image_id"], row["format"])), row["bytes"])
                 written.add(row["image_id"])
     return len(written)
+
+
+def open_shown(key: str, value: Any, *expected: str) -> JoinedTables | None:
+    """Return the tables in `key=value`: a table, a glob of tables, or a list of both; None if the value is null.
+
+    Raises:
+        InputError: the value is none of these, a table does not exist, or tables have different names.
+    """
+    patterns = [value] if isinstance(value, str) else value
+    if value is None or patterns == []:
+        return None
+    if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+        raise InputError(f"{key}={value}: must be a table, a glob of tables, or a list of them: {key}=[A,B]")
+    sources = sorted(open_tables(patterns, *expected), key=lambda source: source.uri)
+    if len(names := sorted({source.name for source in sources})) > 1:
+        raise InputError(f"{key}={value}: holds tables of {' and '.join(names)}; run annotate once for each")
+    return JoinedTables(tuple(sources))
+
+
+def read_own_sets(
+    cfg: OwnQuestionsConfig, items: Sequence[Mapping[str, Any]], texts: Mapping[str, Mapping[str, Any]]
+) -> dict[str, OwnSet]:
+    """Return the questions about each item, by item_id; print how many items without questions are left out.
+
+    Args:
+        items: rows of `items`.
+        texts: role and text of each text, by text_id.
+
+    Raises:
+        InputError: there is no table of questions, or no item has questions.
+    """
+    assert cfg.questions is not None
+    names = {item["item_id"]: candidate_sets(_own_value(item, texts, cfg.questions_by)) for item in items}
+    wanted = {name for of_item in names.values() for name in of_item}
+    sets: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for batch in open_table(cfg.questions, "questions").batches(["set_id", "question_id", "text", "valid"]):
+        for row in batch.to_pylist():
+            if row["set_id"] in wanted and is_asked(row):
+                sets[row["set_id"]].append((row["question_id"], row["text"]))
+    own_sets = {
+        item: OwnSet(name, tuple(sets[name]))
+        for item, of_item in names.items()
+        if (name := next((name for name in of_item if name in sets), None))
+    }
+    if not own_sets:
+        raise InputError(
+            f"questions={cfg.questions}: none of the {len(items):,} items has a set of questions; the set_id of a set "
+            f"must be the {cfg.questions_by!r} of an item (questions_by=), or the id that `questions` gives this text"
+        )
+    if left_out := len(items) - len(own_sets):
+        say(f"  {left_out:,} of {len(items):,} items have no questions and are left out")
+    return own_sets
+
+
+def _own_value(item: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]], by: str) -> str:
+    """Return the attribute `by` of an item, else its texts with that role, as for the context fields of prompts."""
+    if value := dict(item["attributes"] or ()).get(by):
+        return str(value)
+    return "\n\n".join(texts[name]["text"] or "" for name in item["text_ids"] or () if texts[name]["role"] == by)

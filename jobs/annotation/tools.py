@@ -11,9 +11,9 @@ from actors.ids import content_id
 from actors.rubrics.people import FreeText
 from actors.status import Status
 from actors.untrusted import cell_text
-from jobs.annotation import model
-from jobs.annotation.answers import ISSUE, Questionnaire
-from jobs.annotation.spans import SpanKind, SpanLabels
+from jobs.annotation import batch_schemas
+from jobs.annotation.questionnaire import ISSUE, Questionnaire
+from jobs.annotation.span_labels import SpanKind, SpanLabels
 from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
@@ -120,7 +120,7 @@ class Done:
 
 
 def answers(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
-    """Yield rows of `model.ANSWERS`: one per question of the task, and one for the box about a faulty response.
+    """Yield rows of `batch_schemas.ANSWERS`: one per question of the task, and one for the box about a faulty response.
 
     The rows share the time spent on the task equally; the first row has the comment.
     """
@@ -150,7 +150,7 @@ def answers(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
 
 
 def remarks(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
-    """Yield rows of `model.REMARKS`, one per field of the task; the text is None if the person wrote nothing."""
+    """Yield rows of `batch_schemas.REMARKS`, one per field of the task; text is None if the person wrote nothing."""
     for name, text in done.written.items():
         yield {
             "item_id": done.item_id,
@@ -158,7 +158,7 @@ def remarks(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
             "field": name,
             "rater": done.rater,
             "condition": cell_text(reading.get(done.data, "condition")),
-            "text": None if model.blank(text) else str(text).strip(),
+            "text": None if batch_schemas.blank(text) else str(text).strip(),
             "images": images(done.data),
             "time": done.time,
             "annotation": done.number,
@@ -181,7 +181,7 @@ def _ended(done: Done) -> tuple[str | None, str | None]:
 
 
 def spans(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterator[dict[str, Any]]:
-    """Yield rows of `model.SPANS`. A text without marks has one row with start = end = 0."""
+    """Yield rows of `batch_schemas.SPANS`. A text without marks has one row with start = end = 0."""
     assert reading.span_labels is not None
     for span_kind in reading.span_labels.kinds:
         text = reading.get(done.data, span_kind.text)
@@ -321,8 +321,8 @@ def batches(rows: Iterable[dict[str, Any]], table: str) -> Iterator[Any]:
     held: list[dict[str, Any]] = []
     for row in rows:
         held.append(row)
-        if len(held) >= model.ROWS_AT_A_TIME:
-            yield model.table(held, model.SCHEMAS[table])
+        if len(held) >= batch_schemas.ROWS_AT_A_TIME:
+            yield batch_schemas.table(held, batch_schemas.SCHEMAS[table])
             held = []
     if held:
-        yield model.table(held, model.SCHEMAS[table])
+        yield batch_schemas.table(held, batch_schemas.SCHEMAS[table])

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.full_reads import read_full
-from jobs.annotation.annotate_config import LABEL_STUDIO, PRODIGY, SPREADSHEET
-from jobs.annotation.reports import REPORTED
+from jobs.annotation.imported_rows import REPORTED
+from jobs.annotation.study import LABEL_STUDIO, PRODIGY, SPREADSHEET
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.curation_rules import NEAR_FILE
 from jobs.purging import contents

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.annotation.reports import REPORTED
+from jobs.annotation.imported_rows import REPORTED
 from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.curation_rules import NEAR_FILE

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from actors.ids import content_id
 from jobs.annotate import execute
-from jobs.annotation.annotate_config import AnnotateConfig
+from jobs.annotation.study import AnnotateConfig
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF

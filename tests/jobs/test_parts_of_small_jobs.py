@@ -11,8 +11,8 @@ import pytest
 
 from actors.ids import content_id
 from jobs import annotate, choose, prompts, tric_items
-from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.shown_items import ShownTables
+from jobs.annotation.study import AnnotateConfig
 from jobs.corpora.tric import read_split
 from jobs.errors import InputError
 from jobs.judging import rating_tables

@@ -17,7 +17,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs import purge
-from jobs.annotation.reports import REPORTED
+from jobs.annotation.imported_rows import REPORTED
 from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.curation_rules import NEAR_FILE

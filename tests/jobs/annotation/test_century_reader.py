@@ -7,12 +7,12 @@ import pytest
 
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import century_annotations
-from jobs.annotation.answers import of_rubric
-from jobs.annotation.columns import RatingColumns, Reading
+from jobs.annotation.questionnaire import rubric_questionnaire
+from jobs.annotation.tabular import RatingColumns, Reading
 from jobs.store.writer import Reject
 
 HEADER = "image_url;rating.method;rating.src;rating.rater_id;rating.sensitive;rating.concept"
-RUBRIC = of_rubric(Rubric.from_dict({"name": "r", "questions": [
+RUBRIC = rubric_questionnaire(Rubric.from_dict({"name": "r", "questions": [
     {"name": name, "text": f"{name}?", "answers": ["1", "2"], "scale": "nominal"}
     for name in ("sensitive", "controversial")
 ]}))  # fmt: skip

@@ -7,9 +7,8 @@ import pytest
 
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation.form import SCALE_COLOURS, Form, ShownItem, WelfareConfig
-from jobs.annotation.own_questions import OwnSet
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.form import SCALE_COLOURS, Form, OwnSet, ShownItem, WelfareConfig
+from jobs.annotation.span_labels import SpanLabels
 from tests.cases import check_cases
 
 YES_NO = [{"value": "yes", "label": "Yes"}, {"value": "no", "label": "No"}]

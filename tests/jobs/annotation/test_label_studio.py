@@ -8,9 +8,9 @@ import pytest
 
 from actors.ids import content_id
 from actors.rubrics.people import FreeText
-from jobs.annotation import label_studio, model
-from jobs.annotation.answers import ISSUE, AnswerSet, Questionnaire, of_list
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation import batch_schemas, label_studio
+from jobs.annotation.questionnaire import ISSUE, AnswerSet, Questionnaire, list_questionnaire
+from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
 from jobs.store.writer import Reject
@@ -64,7 +64,7 @@ def test_without_a_list_the_mapped_questions_are_asked_or_else_the_rubrics() -> 
         mapped.questions({"rubric": "s", "questions": ["q"]})
     with pytest.raises(InputError, match=r"^rubric=r: the tasks ask 'other'; it has q, p$"):
         mapped.questions({"questions": ["q", "other"]})
-    any_question = ToolReading("ratings", of_list("n", ["1", "2"], ordinal=True))
+    any_question = ToolReading("ratings", list_questionnaire("n", ["1", "2"], ordinal=True))
     assert any_question.questions({"rubric": "s", "questions": ["q", 5]}) == ("q", "5")
 
 
@@ -226,7 +226,7 @@ def test_spans_need_a_text_and_a_range_of_its_characters(tmp_path: Path) -> None
 def test_rows_come_in_batches_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "export.json").write_text(json.dumps([task(f"i{number}") for number in range(4)]))
     for size, sizes in ((2, [2, 2]), (3, [3, 1]), (5, [4])):
-        monkeypatch.setattr(model, "ROWS_AT_A_TIME", size)
+        monkeypatch.setattr(batch_schemas, "ROWS_AT_A_TIME", size)
         batches = list(label_studio.read(str(tmp_path / "export.json"), ToolReading("ratings"), print))
         assert [batch.num_rows for batch in batches] == sizes
         assert [item for batch in batches for item in batch["item_id"].to_pylist()] == ["i0", "i1", "i2", "i3"]

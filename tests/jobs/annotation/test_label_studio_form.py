@@ -7,10 +7,9 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from actors.rubrics.people import FreeText
-from jobs.annotation.form import Form, FormExample, FormQuestion, Option, ShownItem, WelfareConfig
+from jobs.annotation.form import Form, FormExample, FormQuestion, Option, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.label_studio_form import check, config_xml, field_of, task
-from jobs.annotation.own_questions import OwnSet
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.span_labels import SpanLabels
 from tests.cases import check_cases
 
 OPTIONS = (Option("1", "low, $5", "w", "#123456"), Option("2", "high", "", ""))

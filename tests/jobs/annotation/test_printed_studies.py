@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from jobs import annotate, import_ratings
-from jobs.annotation.annotate_config import AnnotateConfig
-from jobs.annotation.columns import RatingColumns
 from jobs.annotation.import_config import ImportRatingsConfig
+from jobs.annotation.study import AnnotateConfig
+from jobs.annotation.tabular import RatingColumns
 from jobs.errors import InputError
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from tests.factories import picture, write_csv, write_table

@@ -13,9 +13,9 @@ from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
 from jobs.annotation import prodigy, prodigy_form
-from jobs.annotation.answers import ISSUE, of_list, of_rubric
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.questionnaire import ISSUE, list_questionnaire, rubric_questionnaire
+from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
@@ -254,12 +254,12 @@ def test_an_option_is_read_by_its_value_or_by_its_text(tmp_path: Path) -> None:
     lines = [
         line(item_id=f"i{n}", question="tone", accept=chosen, options=options) for n, chosen in enumerate(accepted)
     ]
-    rows, _ = read(tmp_path, lines, questionnaire=of_rubric(RUBRIC))
+    rows, _ = read(tmp_path, lines, questionnaire=rubric_questionnaire(RUBRIC))
     assert [row["answer"] for row in rows] == ["1", "low", "y", "z", "missing", '["low", "y"]', None]
     rows, _ = read(tmp_path, lines)  # without a rubric, the options' values
     assert [row["answer"] for row in rows] == ["1", "x", "y", "z", "missing", '["x", "y"]', None]
     lines = [line(question=text) for text in ("tone", " TONE & Mood?", "other")]
-    rows, rejects = read(tmp_path, lines, questionnaire=of_rubric(RUBRIC))
+    rows, rejects = read(tmp_path, lines, questionnaire=rubric_questionnaire(RUBRIC))
     assert ([row["question"] for row in rows], rejects) == (["tone", "tone"], [(3, "unknown_question")])
 
 
@@ -329,7 +329,7 @@ def test_tasks_without_options_are_questions_of_yes_and_no(tmp_path: Path) -> No
     lines = [binary("accept"), binary("reject"), binary("ignore")]
 
     def check(values: tuple[str, ...], accepted: str, rejected: str) -> None:
-        questionnaire = of_list("r", values, ordinal=False)
+        questionnaire = list_questionnaire("r", values, ordinal=False)
         rows, _ = read(tmp_path, lines, questionnaire=questionnaire)
         assert [(row["answer"], row["status"]) for row in rows] == [
             (accepted, None), (rejected, None), (None, "skipped")
@@ -342,9 +342,9 @@ def test_tasks_without_options_are_questions_of_yes_and_no(tmp_path: Path) -> No
     for values in (("1", "2", "3"), ("left", "right"), ("yes", "maybe", "no")):
         for line_ in lines[:2]:
             with pytest.raises(InputError, match="line 1 has no options, so that"):
-                read(tmp_path, [line_], questionnaire=of_list("r", values, ordinal=False))
+                read(tmp_path, [line_], questionnaire=list_questionnaire("r", values, ordinal=False))
     of_choice = [binary("reject", options=[{"id": "yes"}]), binary("accept", accept=[])]
-    rows, _ = read(tmp_path, of_choice, questionnaire=of_list("r", ("yes", "no"), ordinal=False))
+    rows, _ = read(tmp_path, of_choice, questionnaire=list_questionnaire("r", ("yes", "no"), ordinal=False))
     assert [(row["answer"], row["status"]) for row in rows] == [(None, "refused"), (None, None)]
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from jobs.annotation import century_annotations, label_studio, prodigy, readers, tabular
-from jobs.annotation.columns import RatingColumns
+from jobs.annotation import century_annotations, import_config, label_studio, prodigy, tabular
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.importing import Importer
+from jobs.annotation.tabular import RatingColumns
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -51,7 +51,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
 
 def importer(file: str = "/x/a.csv", *, pseudonyms: Any = None, **keys: Any) -> Importer:
     cfg = ImportRatingsConfig(input="x", out="y", **keys)
-    one = readers.importer(cfg, [Object(file, 1, "e")], ExclusionFilter(frozenset()), pseudonyms)
+    one = import_config.importer(cfg, [Object(file, 1, "e")], ExclusionFilter(frozenset()), pseudonyms)
     one.peek()
     return one
 
@@ -104,7 +104,7 @@ def test_rows_have_the_keys_of_the_command(readings: Readings, monkeypatch: pyte
         settings.append(one)
         return SimpleNamespace(peek=list)
 
-    monkeypatch.setattr(readers, "Importer", importer_of)
+    monkeypatch.setattr(import_config, "Importer", importer_of)
     importer(rubric=RUBRIC)
     importer(rubric=RUBRIC, method="gold", condition="fast", rater_kind="model", duplicates="first", items="url")
     importer(rubric=RUBRIC, format="century")
@@ -124,7 +124,9 @@ def test_names_of_items_stay_out_of_rejects_with_pseudonyms(
     readings: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[tuple[str, bool]] = []
-    monkeypatch.setattr(readers.item_names, "opened", lambda items, *, private: opened.append((items, private)))
+    monkeypatch.setattr(
+        import_config.importing, "open_item_names", lambda items, *, private: opened.append((items, private))
+    )
     for pseudonyms in (None, lambda name: name):
         importer(rubric=RUBRIC, items="R/items", pseudonyms=pseudonyms)
     assert opened == [("R/items", False), ("R/items", True)]

@@ -12,9 +12,9 @@ import yaml
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation import label_studio_form, prodigy_form, remarks
+from jobs.annotation import imported_rows, label_studio_form, prodigy_form
+from jobs.annotation.batch_schemas import REMARKS
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
-from jobs.annotation.model import REMARKS
 from jobs.runtime.command_line import cli
 from tests.cases import check_cases
 from tests.factories import rows_of
@@ -208,7 +208,7 @@ def test_rows_of_a_field_one_per_entry() -> None:
         {"item_id": "c", "field": "sources", "rater": "o", "text": " ; ", "position": 3},
         {"item_id": "d", "field": "why", "rater": "o", "text": None, "position": 4},
     ]  # fmt: skip
-    rows = remarks.remarks(pa.Table.from_pylist(raw, schema=REMARKS), fields, rubric="r", condition="all")
+    rows = imported_rows.remark_rows(pa.Table.from_pylist(raw, schema=REMARKS), fields, rubric="r", condition="all")
     names = ["item_id", "number", "text", "question", "target", "condition", "sample", "position"]
     assert [tuple(row[name] for name in names) for row in rows.to_pylist()] == [
         ("a", 1, "one; two", "q", "joy", "c", 3, 1),
@@ -218,19 +218,19 @@ def test_rows_of_a_field_one_per_entry() -> None:
         ("d", 1, None, "q", "", "all", 0, 4),
     ]
     assert set(rows["rubric"].to_pylist()) == {"r"}
-    assert rows.slice(0, 1).select([*remarks.ADDITIONAL]).to_pylist() == [
+    assert rows.slice(0, 1).select([*imported_rows.REMARK_COLUMNS]).to_pylist() == [
         {"images": ["x"], "time": 5.0, "annotation": 7, "position": 1}
     ]
-    assert remarks.remarks(REMARKS.empty_table(), fields, rubric="r", condition="").num_rows == 0
+    assert imported_rows.remark_rows(REMARKS.empty_table(), fields, rubric="r", condition="").num_rows == 0
 
 
 def test_fields_are_the_rubrics_or_those_that_columns_map() -> None:
     of_rubric = Rubric.from_dict(rubric())
     error, sources = of_rubric.people.free_texts if of_rubric.people else ()
-    assert remarks.fields_of(of_rubric, {}, "tone") == (error, sources)
-    assert remarks.fields_of(of_rubric, {"sources": "x", "factual_error": "y"}, None) == (error, sources)
-    assert remarks.fields_of(of_rubric, {"sources": "x"}, None) == (sources,)
-    assert remarks.fields_of(None, {"b": "x", "a": "y"}, "tone") == (
+    assert imported_rows.remark_fields(of_rubric, {}, "tone") == (error, sources)
+    assert imported_rows.remark_fields(of_rubric, {"sources": "x", "factual_error": "y"}, None) == (error, sources)
+    assert imported_rows.remark_fields(of_rubric, {"sources": "x"}, None) == (sources,)
+    assert imported_rows.remark_fields(None, {"b": "x", "a": "y"}, "tone") == (
         FreeText("b", "b", question="tone"), FreeText("a", "a", question="tone")
     )  # fmt: skip
-    assert remarks.fields_of(None, {"a": "y"}, None) == (FreeText("a", "a"),)
+    assert imported_rows.remark_fields(None, {"a": "y"}, None) == (FreeText("a", "a"),)

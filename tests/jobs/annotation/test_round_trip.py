@@ -14,10 +14,10 @@ from omegaconf import OmegaConf
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation import label_studio, label_studio_form, prodigy, prodigy_form, rows
-from jobs.annotation.answers import of_rubric
+from jobs.annotation import imported_rows, label_studio, label_studio_form, prodigy, prodigy_form
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.questionnaire import rubric_questionnaire
+from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.writer import Reject
@@ -113,11 +113,13 @@ def wanted_spans(act: Act) -> set[tuple[Any, ...]]:
 
 def ratings_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     rejects: list[Reject] = []
-    questionnaire = of_rubric(RUBRIC)
+    questionnaire = rubric_questionnaire(RUBRIC)
     reading = ToolReading(table="ratings", questionnaire=questionnaire, span_labels=SPAN_LABELS)
     batches = reader.read(str(uri), reading, rejects.append)
     ratings = [
-        row for raw in batches for row in rows.ratings(raw, questionnaire, method="human", condition="").to_pylist()
+        row
+        for raw in batches
+        for row in imported_rows.rating_rows(raw, questionnaire, method="human", condition="").to_pylist()
     ]
     assert rejects == []
     return ratings
@@ -129,7 +131,7 @@ def spans_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     spans = [
         row
         for raw in reader.read(str(uri), reading, rejects.append)
-        for row in rows.spans(raw, method="human", condition="").to_pylist()
+        for row in imported_rows.span_rows(raw, method="human", condition="").to_pylist()
     ]
     assert rejects == []
     return spans

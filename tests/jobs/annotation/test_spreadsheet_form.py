@@ -8,9 +8,8 @@ import pytest
 
 from actors.rubrics.people import FreeText
 from jobs.annotation import spreadsheet_form
-from jobs.annotation.form import Form, FormQuestion, Option, ShownItem, WelfareConfig
-from jobs.annotation.own_questions import OwnSet
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.form import Form, FormQuestion, Option, OwnSet, ShownItem, WelfareConfig
+from jobs.annotation.span_labels import SpanLabels
 from tests.cases import check_cases
 
 OPTIONS = (Option("1", "low", "", ""), Option("2", "=high", "", ""))

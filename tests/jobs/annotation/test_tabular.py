@@ -10,9 +10,9 @@ import pytest
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import tabular
-from jobs.annotation.answers import of_list, of_rubric
-from jobs.annotation.columns import RatingColumns, Reading, layout
-from jobs.annotation.spans import SpanLabels
+from jobs.annotation.questionnaire import list_questionnaire, rubric_questionnaire
+from jobs.annotation.span_labels import SpanLabels
+from jobs.annotation.tabular import RatingColumns, Reading, map_columns
 from jobs.errors import InputError
 from jobs.store.writer import RAW_KEPT, Reject
 from tests.cases import check_cases
@@ -206,7 +206,7 @@ def test_scores_that_are_no_finite_numbers_are_left_out(tmp_path: Path) -> None:
 
 def test_questions_of_the_long_form_are_those_of_the_rubric(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("item_id,rater,value,question\ni,a,b,TONE\ni,a,b,nope\ni,a,b,\ni,a,a,clear\n")
-    rows, rejects = read(tmp_path / "a.csv", "ratings", questionnaire=of_rubric(RUBRIC))
+    rows, rejects = read(tmp_path / "a.csv", "ratings", questionnaire=rubric_questionnaire(RUBRIC))
     assert [(row["question"], row["answer"]) for row in rows] == [("tone", "b"), ("clear", "a")]
     assert rejects == [(3, "unknown_question"), (4, "unknown_question")]
     rows, rejects = read(tmp_path / "a.csv", "ratings")
@@ -221,7 +221,7 @@ SHARED = ["item_id", "rater"]
 
 
 def test_columns_of_a_header_by_key_and_by_name() -> None:
-    mood = of_rubric(RUBRIC)
+    mood = rubric_questionnaire(RUBRIC)
     why = [FreeText("why", "Why?"), FreeText("sources", "Sources")]
     cases: dict[str, tuple[list[str], Reading, dict[str, tuple[str, ...]], dict[str, str]]] = {
         "long form": (
@@ -238,7 +238,8 @@ def test_columns_of_a_header_by_key_and_by_name() -> None:
         ),
         "mapped, any name": (["x"], Reading("ratings", RatingColumns(questions={"q": "x"}), None), {}, {"q": "x"}),
         "mapped, without questions of a rubric": (
-            ["x"], Reading("ratings", RatingColumns(questions={"q": "x"}), of_list("r", ["a", "b"], ordinal=False)),
+            ["x"],
+            Reading("ratings", RatingColumns(questions={"q": "x"}), list_questionnaire("r", ["a", "b"], ordinal=False)),
             {}, {"q": "x"},
         ),
         "rater of all rows": (
@@ -260,7 +261,7 @@ def test_columns_of_a_header_by_key_and_by_name() -> None:
     }  # fmt: skip
 
     def check(more: list[str], reading: Reading, roles: dict[str, tuple[str, ...]], wide: dict[str, str]) -> None:
-        mapping = layout([*SHARED, *more], reading, uri="f.csv")
+        mapping = map_columns([*SHARED, *more], reading, uri="f.csv")
         assert mapping.roles == {**{name: (name,) for name in SHARED}, **roles}
         assert mapping.wide == wide
         assert set(mapping.read) == {*SHARED, *(name for names in roles.values() for name in names), *wide.values()}
@@ -269,7 +270,7 @@ def test_columns_of_a_header_by_key_and_by_name() -> None:
 
 
 def test_headers_without_the_columns_of_a_table_are_refused() -> None:
-    mood = of_rubric(RUBRIC)
+    mood = rubric_questionnaire(RUBRIC)
     why = [FreeText("why", "Why?")]
     ratings: dict[str, tuple[list[str], Reading, str]] = {
         "all that is missing": (
@@ -313,6 +314,6 @@ def test_headers_without_the_columns_of_a_table_are_refused() -> None:
 
     def check(header: list[str], reading: Reading, message: str) -> None:
         with pytest.raises(InputError, match=message):
-            layout(header, reading, uri="f.csv")
+            map_columns(header, reading, uri="f.csv")
 
     check_cases(check, ratings)

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from actors.rubrics.people import FreeText
-from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.assignment import shuffled
 from jobs.annotation.form import Form, FormQuestion, Option, ShownItem, WelfareConfig
-from jobs.annotation.study_plan import AUDITOR, QUOTA
-from jobs.annotation.task_files import write_task_files
+from jobs.annotation.study import AUDITOR, QUOTA, AnnotateConfig, write_task_files
 
 OPTIONS = (Option("1", "low", "", ""), Option("2", "high", "", ""))
 FORM = Form(

@@ -9,7 +9,7 @@ import pytest
 from actors.rubrics.people import PeopleOption, PeopleQuestion
 from actors.rubrics.rubric_questions import Answer, Question
 from actors.status import Status
-from jobs.annotation.answers import ISSUE, answer_set, of_list, of_rubric
+from jobs.annotation.questionnaire import ISSUE, answer_set, list_questionnaire, rubric_questionnaire
 from tests.cases import check_cases
 
 SCALE = Question("q", "How sad?", "", "ordinal", (
@@ -59,12 +59,12 @@ def test_values_that_differ_in_case_alone_are_ambiguous() -> None:
 
 
 def test_a_list_of_answers_has_scores_only_on_a_scale() -> None:
-    ordinal, nominal = (of_list("r", ["0", "1.5"], ordinal=ordinal) for ordinal in (True, False))
+    ordinal, nominal = (list_questionnaire("r", ["0", "1.5"], ordinal=ordinal) for ordinal in (True, False))
     assert ordinal.answers("any").scores == (0.0, 1.5)
     assert ordinal.answers("any").meaning("1,5").answer_index == 1
     assert nominal.answers("any").scores == (None, None)
     assert [nominal.answers("any").meaning(word).answer_index for word in ("0", "1,5")] == [0, None]
-    assert of_list("r", ["1", "1.0"], ordinal=False).answers("any").values == ("1", "1.0")
+    assert list_questionnaire("r", ["1", "1.0"], ordinal=False).answers("any").values == ("1", "1.0")
     assert (ordinal.question("Anything"), ordinal.question(ISSUE)) == ("Anything", ISSUE)
     assert ordinal.answers(ISSUE).values == ("no", "yes")
 
@@ -72,7 +72,7 @@ def test_a_list_of_answers_has_scores_only_on_a_scale() -> None:
 def test_a_list_of_answers_needs_two_different_ones_and_numbers_on_a_scale() -> None:
     def check(answers: list[str], ordinal: bool, message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            of_list("r", answers, ordinal=ordinal)
+            list_questionnaire("r", answers, ordinal=ordinal)
 
     cases = [
         ([], False, r"answers=\[\]: at least two"),
@@ -89,21 +89,21 @@ def test_a_list_of_answers_needs_two_different_ones_and_numbers_on_a_scale() -> 
 def test_a_questions_name_comes_before_the_text_of_another() -> None:
     questions = [replace(SCALE, name="q", text="Mood"), replace(SCALE, name="mood"), replace(SCALE, name="last")]
     rubric: Any = SimpleNamespace(name="r", people=None, asks_own_questions=False, questions=questions)
-    questionnaire = of_rubric(rubric)
+    questionnaire = rubric_questionnaire(rubric)
     named = [questionnaire.question(text) for text in ("Q", " MOOD", "how  sad?", "last", "other")]
     assert named == ["q", "mood", "mood", "last", None]
     assert questionnaire.asked == ("q", "mood", "last")
     options = (PeopleOption("hardly", "1"), PeopleOption("lots", "5"))
     rubric.people = SimpleNamespace(questions={"last": PeopleQuestion("", options, ())})
-    questionnaire = of_rubric(rubric)
+    questionnaire = rubric_questionnaire(rubric)
     assert (questionnaire.asked, [*questionnaire.sets]) == (("last",), ["q", "mood", "last"])
     assert [questionnaire.answers(name).meaning("lots").answer_index for name in ("last", "q")] == [4, None]
 
 
 def test_booleans_are_yes_and_no_where_these_are_the_answers() -> None:
-    yes_no = of_list("r", ["no", "Yes"], ordinal=False).answers("q")
+    yes_no = list_questionnaire("r", ["no", "Yes"], ordinal=False).answers("q")
     assert [yes_no.meaning(text).answer_index for text in ("true", "False", "TRUE", "yes")] == [1, 0, 1, 1]
-    others = of_list("r", ["true", "no", "yes"], ordinal=False).answers("q")
+    others = list_questionnaire("r", ["true", "no", "yes"], ordinal=False).answers("q")
     assert [others.meaning(text).answer_index for text in ("true", "false")] == [0, 1]
-    numbers = of_list("r", ["1", "2"], ordinal=True).answers("q")
+    numbers = list_questionnaire("r", ["1", "2"], ordinal=True).answers("q")
     assert numbers.meaning("true").status == "out_of_range"

@@ -1,6 +1,9 @@
-"""Rows of the tables `ratings`, `spans` and `raters`, made from the readers' batches, and their counts."""
+"""Rows of `ratings`, `spans`, `remarks` and `raters`, made from the readers' batches, and what people reported.
 
-from collections.abc import Callable, Mapping
+Reported pictures can be added to a list of exclusions (`jobs.runtime.selection.exclusions`), which every job respects.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +13,16 @@ import pyarrow.compute as pc
 
 from actors import schemas
 from actors.ids import content_id
+from actors.rubrics.people import FreeText
+from actors.rubrics.rubric import Rubric
 from actors.status import Status
-from jobs.annotation.answers import ISSUE, Questionnaire
-from jobs.annotation.model import ATTRIBUTES
+from actors.untrusted import text_lines
+from jobs.annotation.batch_schemas import ATTRIBUTES
+from jobs.annotation.questionnaire import ISSUE, Questionnaire
 from jobs.annotation.tabular import mapped
+from jobs.errors import InputError
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 from jobs.store.hashing import hash_texts, joined_columns
 from jobs.tables import TABLES
 
@@ -24,7 +32,7 @@ HELD = 1 << 22  # hashes kept before duplicates are removed
 MARKED_FROM = 0.5  # lowest probability of a marked span, for files with probabilities
 
 
-def named(raw: pa.Table, *, pseudonym: Callable[[str], str] | None, urls: bool) -> pa.Table:
+def with_names(raw: pa.Table, *, pseudonym: Callable[[str], str] | None, urls: bool) -> pa.Table:
     """Return `raw` with pseudonyms for raters, and with image_ids for item_ids that are URLs."""
     for column, convert in (("rater", pseudonym), ("item_id", content_id if urls else None)):
         if convert and column in raw.column_names:
@@ -32,7 +40,7 @@ def named(raw: pa.Table, *, pseudonym: Callable[[str], str] | None, urls: bool) 
     return raw
 
 
-def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, condition: str) -> pa.Table:
+def rating_rows(raw: pa.Table, questionnaire: Questionnaire, *, method: str, condition: str) -> pa.Table:
     """Return rows of `ratings`: cells become answers, except for tasks that the person skipped or reported.
 
     Args:
@@ -75,7 +83,7 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, conditi
     return _complete(columns, "ratings", raw.num_rows)
 
 
-def spans(raw: pa.Table, *, method: str, condition: str) -> pa.Table:
+def span_rows(raw: pa.Table, *, method: str, condition: str) -> pa.Table:
     """Return rows of `spans`; without a status a span is ok, and without a probability it is marked.
 
     Args:
@@ -204,3 +212,107 @@ class Welfare:
             }
             for word, counters in self._some.items()
         }
+
+
+EMPTY_REMARK = "empty"  # in the run's counts: fields that a person left empty
+
+
+def remark_fields(rubric: Rubric | None, columns: Mapping[str, str], question: str | None) -> tuple[FreeText, ...]:
+    """Return the fields to read: the rubric's or, without a rubric, those in `columns`.
+
+    Args:
+        columns: column or control of each field; empty: those with the fields' names.
+        question: without a rubric, the question that all fields explain.
+
+    Raises:
+        ValueError: the rubric has no free texts, or none with a name in `columns`.
+    """
+    if rubric is None:
+        return tuple(FreeText(name, name, question=question or "") for name in columns)
+    fields = rubric.people.free_texts if rubric.people else ()
+    names = [field.name for field in fields]
+    if not fields:
+        raise ValueError(
+            f"table=remarks: rubric {rubric.name} has no free_texts in its part people; name a "
+            "rubric that has them, or columns of the file with columns.remarks="
+        )
+    if unknown := [name for name in columns if name not in names]:
+        raise ValueError(
+            f"columns.remarks.{unknown[0]}: must be one of {', '.join(names)}, the free texts of rubric {rubric.name}"
+        )
+    return tuple(field for field in fields if not columns or field.name in columns)
+
+
+def remark_rows(raw: pa.Table, fields: Sequence[FreeText], *, rubric: str, condition: str) -> pa.Table:
+    """Return rows of `remarks`, one per entry, with the columns of `raw` that the importer also needs.
+
+    A field that a person left empty keeps one row, whose text is null, so that it replaces their earlier text.
+
+    Args:
+        raw: rows of `batch_schemas.REMARKS`.
+        condition: condition of the rows if the file has none.
+    """
+    by_name = {field.name: field for field in fields}
+    texts = zip(raw["field"].to_pylist(), raw["text"].to_pylist(), strict=True)
+    entries = [
+        (row, number, entry)
+        for row, (name, text) in enumerate(texts)
+        for number, entry in enumerate(_remark_entries(text, by_name[name].separator), start=1)
+    ]
+    rows = raw.take(pa.array([row for row, _, _ in entries], pa.int64()))
+    columns: dict[str, Any] = {
+        **{name: rows[name] for name in ("item_id", "field", "rater")},
+        "target": pc.fill_null(rows["target"], ""),
+        "condition": pc.fill_null(rows["condition"], condition),
+        "sample": pc.fill_null(rows["sample"], pa.scalar(0, pa.int32())),
+        "rubric": pa.array([rubric] * rows.num_rows, pa.string()),
+        "number": pa.array([number for _, number, _ in entries], pa.int32()),
+        "question": pa.array([by_name[name].question for name in rows["field"].to_pylist()], pa.string()),
+        "text": pa.array([entry for _, _, entry in entries], pa.string()),
+    }
+    table = TABLES["remarks"]
+    return pa.table({name: columns[name] for name in table.columns} | {name: rows[name] for name in REMARK_COLUMNS})
+
+
+REMARK_COLUMNS = ("images", "time", "annotation", "position")  # of `batch_schemas.REMARKS`, for the importer
+
+
+def _remark_entries(text: str | None, separator: str) -> Iterator[str | None]:
+    """Yield the entries of a text, except empty ones; None for an empty text."""
+    parts = [part.strip() for part in (text or "").split(separator)] if separator else [(text or "").strip()]
+    entries = [part for part in parts if part]
+    yield from entries or (None,)
+
+
+REPORTED = "reported.json"  # in _run/ of imported ratings; how many people reported each picture
+
+
+def add_reported(uri: str, reports: Mapping[str, int], *, least: int) -> tuple[int, int]:
+    """Add reported pictures to the list at `uri`, keeping its other lines.
+
+    Args:
+        reports: how many people reported each picture.
+        least: smallest number of people who must have reported a picture.
+
+    Returns:
+        How many pictures were new, and how many reported pictures the list has now.
+
+    Raises:
+        InputError: the list cannot be read or written.
+    """
+    reported = {picture: people for picture, people in sorted(reports.items()) if people >= least}
+    target = locations.absolute(uri)
+    with locations.named_errors(uri):
+        try:
+            text = locations.read_bytes(target).decode("utf-8-sig")
+        except FileNotFoundError:
+            text = ""
+        except UnicodeDecodeError as error:
+            raise InputError(f"reports={uri}: not a list of exclusions (byte {error.start} is not UTF-8)") from error
+        listed = {line.partition(" #")[0].strip() for line in text_lines(text)}
+        new = {picture: n for picture, n in reported.items() if picture not in listed}
+        if new:
+            text += "" if not text or text.endswith("\n") else "\n"
+            text += "".join(f"{picture} # reported by {n}\n" for picture, n in new.items())
+            locations.replace(target, text.encode())
+    return len(new), len(reported)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.annotation.spans import Label, SpanLabels
+from jobs.annotation.span_labels import Label, SpanLabels
 from tests.cases import check_cases
 
 MISTAKE = {"name": "mistakes", "kind": "mistake", "text": "generated", "labels": [

@@ -20,7 +20,7 @@ from typing import Any
 
 from actors.rubrics import checks
 from actors.rubrics.people import COLOUR
-from jobs.annotation.answers import fold
+from jobs.annotation.questionnaire import fold
 
 _REQUIRED = {
     "span_labels": ("name", "kinds"),

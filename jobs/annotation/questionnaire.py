@@ -114,7 +114,7 @@ def fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def of_rubric(rubric: Rubric) -> Questionnaire:
+def rubric_questionnaire(rubric: Rubric) -> Questionnaire:
     """Return the questionnaire of a rubric: the questions of its part `people`, or all if it has no such part.
 
     If a rubric asks items their own questions, all questions have the same answers.
@@ -130,7 +130,7 @@ def of_rubric(rubric: Rubric) -> Questionnaire:
     return Questionnaire(rubric.name, sets, names, tuple(people or sets))
 
 
-def of_list(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnaire:
+def list_questionnaire(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnaire:
     """Return a questionnaire without a rubric, in which every question has these answers.
 
     Raises:

@@ -1,5 +1,6 @@
 """Marked spans, and counts of reports, skipped items and marks by people, compared with values by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -7,11 +8,22 @@ import pytest
 
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
-from jobs.annotation import model
-from jobs.annotation import rows as rows_module
-from jobs.annotation.answers import ISSUE, of_rubric
-from jobs.annotation.rows import Distinct, Welfare, is_excluded, named, ratings, spans
+from jobs.annotation import batch_schemas
+from jobs.annotation import imported_rows as rows_module
+from jobs.annotation.imported_rows import (
+    Distinct,
+    RaterRows,
+    Welfare,
+    add_reported,
+    is_excluded,
+    rating_rows,
+    span_rows,
+    with_names,
+)
+from jobs.annotation.questionnaire import ISSUE, rubric_questionnaire
+from jobs.errors import InputError
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.tables import TABLES
 
 
 def test_a_span_is_marked_from_a_probability_of_one_half_unless_it_is_empty() -> None:
@@ -23,7 +35,7 @@ def test_a_span_is_marked_from_a_probability_of_one_half_unless_it_is_empty() ->
         "probability": pa.array([0.5, 0.499, None, 1.0, None, None], pa.float64()),
         "status": pa.array([None, None, None, "error", None, "skipped"], pa.string()),
     }
-    rows = spans(pa.table(columns), method="human", condition="d").to_pylist()
+    rows = span_rows(pa.table(columns), method="human", condition="d").to_pylist()
     assert [row["marked"] for row in rows] == [True, False, True, True, False, None]
     assert [row["status"] for row in rows] == ["ok", "ok", "ok", "error", "ok", "skipped"]
     assert {row["method"] for row in rows} == {"human"}
@@ -56,7 +68,7 @@ def test_questions_without_an_answer_are_not_skipped_tasks() -> None:
     assert welfare.reporters == {"p1": {"ann"}, "p2": {"ann", "bo"}, "c": {"ann"}}
 
 
-QUESTIONNAIRE = of_rubric(Rubric.from_dict({"name": "mood", "questions": [
+QUESTIONNAIRE = rubric_questionnaire(Rubric.from_dict({"name": "mood", "questions": [
     {"name": "tone", "text": "Tone?", "scale": "ordinal", "answers": [
         {"value": "a", "label": "low", "score": 1}, {"value": "b", "label": "high", "score": 2.5},
     ]},
@@ -78,8 +90,11 @@ def test_answers_become_values_scores_and_statuses() -> None:
         {"question": ISSUE, "answer": "yes"},
         {"question": "kind", "answer": "x\x1fy\x1f"},
     ]  # fmt: skip
-    rows = ratings(
-        model.table([{**shared, **row} for row in raw], model.ANSWERS), QUESTIONNAIRE, method="human", condition="d"
+    rows = rating_rows(
+        batch_schemas.table([{**shared, **row} for row in raw], batch_schemas.ANSWERS),
+        QUESTIONNAIRE,
+        method="human",
+        condition="d",
     ).to_pylist()
     assert [(row["value"], row["score"], row["status"], row["error_kind"], row["raw"]) for row in rows] == [
         ("b", 2.5, "ok", None, None),
@@ -107,13 +122,13 @@ def test_answers_become_values_scores_and_statuses() -> None:
 
 def test_names_become_pseudonyms_and_urls_ids() -> None:
     raw = pa.table({"rater": ["ann", "bo", "ann"], "item_id": ["u", "v", None]})
-    both = named(raw, pseudonym=lambda name: f"p-{name}", urls=True)
+    both = with_names(raw, pseudonym=lambda name: f"p-{name}", urls=True)
     assert both.to_pydict() == {
         "rater": ["p-ann", "p-bo", "p-ann"],
         "item_id": [content_id("u"), content_id("v"), None],
     }
-    assert named(raw, pseudonym=None, urls=False) == raw
-    assert named(raw.select(["rater"]), pseudonym=None, urls=True).to_pydict() == {"rater": ["ann", "bo", "ann"]}
+    assert with_names(raw, pseudonym=None, urls=False) == raw
+    assert with_names(raw.select(["rater"]), pseudonym=None, urls=True).to_pydict() == {"rater": ["ann", "bo", "ann"]}
 
 
 def test_a_row_is_excluded_by_its_item_or_any_of_its_pictures() -> None:
@@ -141,12 +156,12 @@ def test_distinct_keys_are_counted_once_however_many_are_held(monkeypatch: pytes
 
 def test_words_of_cells() -> None:
     times = {"": None, " ": None, "12.5": 12.5, "1970-01-01T01:00:00+01:00": 0.0, " 1970-01-02 ": 86400.0, 7: 7.0}
-    assert {text: model.seconds_since_1970(text) for text in times} == times
+    assert {text: batch_schemas.seconds_since_1970(text) for text in times} == times
     for text in ("noon", "inf", "nan", "1970-13-01"):
         with pytest.raises(ValueError, match=r"noon|inf|nan|month"):
-            model.seconds_since_1970(text)
+            batch_schemas.seconds_since_1970(text)
     durations = {"0": 0.0, "2.5": 2.5, 3: 3.0, "-0.1": None, "inf": None, "nan": None, "": None, None: None, "x": None}
-    assert {text: model.duration(text) for text in durations} == durations
+    assert {text: batch_schemas.duration(text) for text in durations} == durations
     flags = {
         "Yes": True,
         " ja ": True,
@@ -158,4 +173,42 @@ def test_words_of_cells() -> None:
         "0": False,
         "?": None,
     }
-    assert {text: model.flag(text) for text in flags} == flags
+    assert {text: batch_schemas.flag(text) for text in flags} == flags
+
+
+def test_attributes_that_conflict_are_unknown_and_counted_once() -> None:
+    people = RaterRows("human")
+    names = ("rater", "country", "pool")
+    for part in (
+        [("bo", "DE", None), ("anna", "FR", "x"), ("bo", "DE", "x")],
+        [("anna", "IT", "x"), ("anna", "FR", "y"), ("anna", "FR", None), ("cy", None, None)],
+        [("anna", "IT", "x"), ("bo", None, "x")],
+    ):
+        people.add(pa.table({name: pa.array([row[n] for row in part], pa.string()) for n, name in enumerate(names)}))
+    rows: list[dict[str, Any]] = people.table().to_pylist()
+    assert [(row["rater"], row["kind"], row["country"], row["pool"]) for row in rows] == [
+        ("anna", "human", None, None), ("bo", "human", "DE", "x"), ("cy", "human", None, None)
+    ]  # fmt: skip
+    assert people.conflicts == {"country": 1, "pool": 1}
+    assert people.rows == 9
+    assert people.table().schema == TABLES["raters"].schema()
+
+
+@pytest.mark.parametrize("before", [None, "", "old # why", "old # why\n", "\ufeffold # why\n"])
+def test_reports_are_added_once_and_other_lines_stay(tmp_path: Path, before: str | None) -> None:
+    path = tmp_path / "list.txt"
+    if before is not None:
+        path.write_text(before, encoding="utf-8")
+    reports = {"q": 2, "once": 1, "p": 3, "old": 5}
+    new = {"p": 3, "q": 2} if before else {"old": 5, "p": 3, "q": 2}
+    assert add_reported(str(path), reports, least=2) == (len(new), 3)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines == [*(["old # why"] if before else []), *(f"{name} # reported by {n}" for name, n in new.items())]
+    assert add_reported(str(path), reports, least=2) == (0, 3)
+    assert path.read_text(encoding="utf-8").splitlines() == lines
+
+
+def test_a_list_that_is_not_a_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_bytes(b"ab\xff")
+    with pytest.raises(InputError, match=r"not a list of exclusions \(byte 2 is not UTF-8\)"):
+        add_reported(f"{tmp_path}/list.txt", {"p": 1}, least=1)

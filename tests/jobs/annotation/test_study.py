@@ -1,17 +1,102 @@
-"""Rows of assignments: what raters and the auditor are shown, and in which file."""
+"""Questions about targets on a form, with a rubric of which only some questions are about targets."""
 
 import re
 from collections import Counter
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from actors.rubrics.rubric import Rubric
-from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.assignment import Assignment, Rater, assign
-from jobs.annotation.own_questions import OwnSet
-from jobs.annotation.study_plan import AUDITOR, QUOTA, SHARED, assign_items, assignment_rows, describe
+from jobs.annotation.form import OwnSet, ShownItem, WelfareConfig
+from jobs.annotation.study import (
+    AUDITOR,
+    QUOTA,
+    SHARED,
+    AnnotateConfig,
+    asks_targets,
+    assign_items,
+    assignment_rows,
+    build_form,
+    check_keys,
+    describe,
+    read_questions,
+    showing,
+)
 from jobs.errors import InputError
+from jobs.runtime.configuration.config_files import CONF
+from tests.cases import check_cases
+
+SHORT: dict[str, Any] = {
+    "name": "mood",
+    "targets": ["joy", "fear"],
+    "questions": [
+        {"name": "shown", "text": "How strongly?", "answers": [1, 2, 3]},
+        {"name": "people", "text": "Are there people?", "answers": ["yes", "no"], "targets": False},
+    ],
+}
+
+
+def test_a_study_asks_about_targets_or_without():
+    rubric = Rubric.from_dict(SHORT)
+    assert asks_targets(AnnotateConfig(only_questions=["shown"]), rubric)
+    assert not asks_targets(AnnotateConfig(only_questions=["people"]), rubric)
+    with pytest.raises(InputError, match=r"only_questions=\[shown\] and only_questions=\[people\]"):
+        asks_targets(AnnotateConfig(), rubric)
+    assert not asks_targets(AnnotateConfig(), Rubric.from_dict({**SHORT, "targets": []}))
+
+
+def test_keys_and_rubrics_that_do_not_fit_are_refused() -> None:
+    about_targets = {**SHORT, "questions": SHORT["questions"][:1]}
+    rubric, span_labels = read_questions(AnnotateConfig(rubric=about_targets, target="group", group="country"))
+    assert (rubric and rubric.name, span_labels) == ("mood", None)
+    of_groups: Any = OmegaConf.to_container(OmegaConf.load(CONF / "rubric" / "cultural_relevance.yaml"))
+    of_groups["targets"] = []
+    read_questions(AnnotateConfig(rubric=of_groups, target="group", group="country"))  # raises nothing
+    cases = [
+        ({"rubric": {**SHORT, "questions": []}}, "^annotate: "),
+        ({"rubric": SHORT, "span_labels": {"name": "s"}}, "^annotate: "),
+        ({"questions": "Q"}, "questions=Q: needs a rubric"),
+        ({"rubric": about_targets, "target": "group"}, "target=group: needs group="),
+        ({"target": "group", "group": "country"}, "target=group: needs .* a rubric that asks about a target"),
+        ({"rubric": SHORT, "only_questions": ["people"], "target": "group", "group": "country"}, "target=group: needs"),
+        ({"rubric": of_groups}, "rubric=cultural_relevance: asks about targets, but has none; .*target=group"),
+    ]
+
+    def check(keys: dict[str, Any], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            read_questions(AnnotateConfig(**keys))
+
+    check_cases(check, cases)
+
+
+def test_a_form_that_the_tool_cannot_show_is_refused() -> None:
+    item = ShownItem("i", ("p",), ("https://i/p",), (), {"target": ("t", "A dog.")}, ())
+    rubric = Rubric.from_dict({**SHORT, "targets": []})
+    cases = {
+        "label_studio": "^annotate: tool=label_studio: two parts of a task are called 'target'",
+        "spreadsheet": "^annotate: tool=spreadsheet: a column 'target' has another meaning",
+    }
+    for tool, message in cases.items():
+        with pytest.raises(InputError, match=message):
+            build_form(AnnotateConfig(tool=tool), rubric, None, item)
+    keys = AnnotateConfig(tool="prodigy", only_questions=["people"], welfare=WelfareConfig(notice="Careful."))
+    form = build_form(keys, rubric, None, item)
+    assert (form.pictures, form.texts, form.welfare.notice) == (1, ("target",), "Careful.")
+    assert [question.name for question in form.questions] == ["people"]
+
+
+def test_people_see_what_models_see_if_they_answer_questions_of_the_items() -> None:
+    rubric = Rubric.from_dict(SHORT)
+    own_sets = {"i": OwnSet("s", (("1", "Is it red?"),))}
+    files = AnnotateConfig(pictures="files", picture_base="https://h/")
+    assert showing(files, rubric, own_sets).roles == rubric.context_fields
+    assert showing(files, rubric, {}).roles is None
+    assert showing(files, None, own_sets).roles is None
+    assert showing(AnnotateConfig(span_labels={"name": "s"}), rubric, own_sets).roles is None
+    assert [showing(cfg, rubric, {}).base for cfg in (files, AnnotateConfig())] == ["https://h/", None]
+
 
 TASKS = [
     Assignment("ada", "Peru", 1, "i\x1fjoy", shared=True, audit=True, together="s1"),
@@ -165,3 +250,63 @@ def test_an_auditor_is_neither_a_rater_nor_named_like_the_file_of_a_group() -> N
             plan(auditor, raters, files="group")
         assert len(plan(auditor, raters)) == 1
     assert len(plan("all", RATERS, files="group")) == len(plan("Mali", alone, files="group")) == 1
+
+
+REQUIRED: dict[str, Any] = {"rubric": {"name": "r"}, "per_item": 3}
+BY_GROUP: dict[str, Any] = {**REQUIRED, "per_item": None, "group": "country"}
+
+
+def config(**keys: Any) -> AnnotateConfig:
+    return AnnotateConfig(input="x", raters="y", out="z", **keys)
+
+
+def test_accepted_combinations_of_keys() -> None:
+    cases = [
+        REQUIRED,
+        {**REQUIRED, "group": "country"},
+        {**BY_GROUP, "per_group": 2},
+        {**BY_GROUP, "quotas": {"China": 20, "India": 10}},
+        {**REQUIRED, "rubric": {}, "span_labels": {"name": "s"}},
+        {**REQUIRED, "audit": 0.1, "auditor": "zoe"},
+        *({**REQUIRED, key: value} for key, value in (
+            ("tool", "prodigy"), ("tool", "spreadsheet"), ("files", "group"), ("pictures", "files"), ("target", "group")
+        )),
+    ]  # fmt: skip
+    check_cases(lambda keys: check_keys(config(**keys)), [(case,) for case in cases])
+
+
+def test_keys_that_do_not_are_refused() -> None:
+    cases = [
+        ({**REQUIRED, "tool": "paper"}, "tool=paper: must be one of label_studio, prodigy, spreadsheet"),
+        ({**REQUIRED, "files": "all"}, "files=all: must be one of rater, group"),
+        ({**REQUIRED, "pictures": "none"}, "pictures=none: must be one of url, files"),
+        ({**REQUIRED, "target": "all"}, "target=all: must be one of rubric, group"),
+        ({**REQUIRED, "rubric": {}}, "rubric= or span_labels= is required"),
+        ({**REQUIRED, "per_item": None}, r"exactly one \(none is given\)"),
+        ({**BY_GROUP, "per_item": 1, "per_group": 1}, r"exactly one \(per_item, per_group is given\)"),
+        ({**BY_GROUP, "per_item": 0, "quotas": {"x": 1}}, r"exactly one \(per_item, quotas is given\)"),
+        ({**BY_GROUP, "per_group": 2, "group": None}, "group= is required"),
+        ({**BY_GROUP, "quotas": {"China": 20}, "group": None}, "group= is required"),
+        ({**BY_GROUP, "quotas": {"China": "20"}}, "quotas=.*: must be of the form"),
+        ({**BY_GROUP, "quotas": {"China": True}}, "quotas=.*: must be of the form"),
+        ({**BY_GROUP, "quotas": ["China"]}, "quotas=.*: must be of the form"),
+        ({**REQUIRED, "audit": 0.1}, "audit= and auditor= go together"),
+        ({**REQUIRED, "auditor": "zoe"}, "audit= and auditor= go together"),
+        ({**REQUIRED, "limit": 0}, "limit=0"),
+    ]
+
+    def check_case(keys: dict[str, Any], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            check_keys(config(**keys))
+
+    check_cases(check_case, cases)
+
+
+def test_raters_of_an_item() -> None:
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"per_item": 3}, 3),
+        ({"per_group": 2}, 2),
+        ({"quotas": {"China": 20, "India": 10}}, 20),
+    ]
+    values = [config(**keys).raters_per_item for keys, _ in cases]
+    assert values == [expected for _, expected in cases]

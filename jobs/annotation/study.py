@@ -1,0 +1,380 @@
+"""A study from the keys of `annotate`: its form, its plan (rows of `assignments`), and the files of its tasks."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from actors.quantities import quantity
+from actors.rubrics.rubric import Rubric
+from jobs.annotation import assignment, label_studio_form, prodigy_form, spreadsheet_form
+from jobs.annotation import form as forms
+from jobs.annotation.assignment import Assignment, PlanError, Rater
+from jobs.annotation.form import Form, OwnSet, ShownItem, WelfareConfig
+from jobs.annotation.shown_items import Showing
+from jobs.annotation.span_labels import SpanLabels
+from jobs.errors import InputError
+from jobs.judging import own_questions
+from jobs.judging.model_config import OwnQuestionsConfig
+from jobs.runtime.configuration.config import Writing
+from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.store import table_plan
+from jobs.store.files import locations
+
+TOOLS = LABEL_STUDIO, PRODIGY, SPREADSHEET = ("label_studio", "prodigy", "spreadsheet")
+FILES, PICTURES, TARGETS = ("rater", "group"), ("url", "files"), ("rubric", "group")
+
+
+@dataclass
+class AnnotateConfig(OwnQuestionsConfig, Writing):
+    """Keys of `annotate`."""
+
+    # Each of these is a table, a glob of tables, or a list of them
+    input: Any = MISSING  # images or items
+    images: Any = None  # the pictures of items
+    records: Any = None  # facts shown with the pictures, and values for the fields of links
+    texts: Any = None  # the texts of items
+    responses: Any = None  # the responses of items
+    rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people are asked
+    only_questions: list[str] = field(default_factory=list)  # names of the rubric's questions to ask; empty: all
+    span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people mark (conf/span_labels)
+    welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
+    show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
+    tool: str = LABEL_STUDIO  # prodigy, or spreadsheet: a CSV per rater
+    raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
+    raters_encoding: str | None = None  # rarely: encoding of the CSV; null: by its byte-order mark, else UTF-8
+    group: str | None = None  # column of raters: country, pool, …
+    per_item: int | None = None  # different raters per item, from all groups together
+    per_group: int | None = None  # different raters per item of each group …
+    quotas: Any = None  # rarely: … or of these groups: {China: 20, India: 10}
+    target: str = "rubric"  # rate each item against the rubric's targets; or group: against the rater's own group
+    shared: int = 0  # items (sets, with together) that every rater (of a group) sees
+    # items of one picture, or with one value of this column or attribute, go to the same raters, one after another
+    together: str | None = None
+    per_rater: int | None = None  # most tasks per rater; a column limit of raters takes precedence
+    audit: float = 0.0  # rarely: share of each rater's tasks that the auditor repeats
+    auditor: str | None = None  # rarely: the person who repeats them; not one of the raters
+    draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show
+    seed: int = 0  # the same seed, items and raters give the same plan
+    limit: int | None = None  # read only the first rows of input=, for a trial run in a separate folder; null: all
+    files: str = "rater"  # one file of tasks per rater; or group: one file per group
+    pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
+    picture_base: str = "pictures/"  # rarely: for pictures=files: prepended to a file's name, so that the tool finds it
+
+    @property
+    def raters_per_item(self) -> int:
+        """The number of raters of a group who rate an item; with several quotas, the largest number."""
+        return self.per_item or self.per_group or max((self.quotas or {}).values())
+
+
+_CHECKS = {LABEL_STUDIO: label_studio_form.check, SPREADSHEET: spreadsheet_form.check}
+
+
+def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
+    """Return the rubric and the span labels of a study.
+
+    Raises:
+        InputError: a file is invalid, or a rubric's targets are missing.
+    """
+    try:
+        rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
+        span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
+    except ValueError as error:
+        raise InputError(f"annotate: {error}") from error
+    if rubric:
+        own_questions.check(cfg, rubric)
+    if cfg.questions and not rubric:
+        raise InputError(f"questions={cfg.questions}: needs a rubric that asks items their own questions, such as dsg")
+    about_targets = rubric is not None and asks_targets(cfg, rubric)
+    if cfg.target == "group" and not (about_targets and cfg.group):
+        raise InputError("target=group: needs group=, and a rubric that asks about a target")
+    if rubric and about_targets and not rubric.targets and cfg.target == "rubric":
+        raise InputError(f"rubric={rubric.name}: asks about targets, but has none; add targets, or set target=group")
+    return rubric, span_labels
+
+
+def asks_targets(cfg: AnnotateConfig, rubric: Rubric) -> bool:
+    """Return whether people are asked about targets: if so, each task is about one, with all of the study's questions.
+
+    Raises:
+        InputError: the study asks some questions about targets and others without.
+    """
+    asked = [question for question in rubric.questions if not cfg.only_questions or question.name in cfg.only_questions]
+    about, once = ([question.name for question in asked if question.targets is is_about] for is_about in (True, False))
+    if rubric.asks_targets and about and once:
+        raise InputError(
+            f"rubric={rubric.name}: asks {', '.join(about)} about targets and {', '.join(once)} without; make two "
+            f"studies, with only_questions=[{','.join(about)}] and only_questions=[{','.join(once)}]"
+        )
+    return rubric.asks_targets and not once
+
+
+def showing(cfg: AnnotateConfig, rubric: Rubric | None, own_sets: Mapping[str, OwnSet]) -> Showing:
+    """Return how items are shown. If people answer an item's own questions, they see what models see, not the text that
+    the questions are about."""
+    base = cfg.picture_base if cfg.pictures == "files" else None
+    roles = rubric.context_fields if rubric and own_sets and not cfg.span_labels else None
+    return Showing(cfg.show_columns, cfg.welfare.links, base, roles, own_sets)
+
+
+def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabels | None, item: ShownItem) -> Form:
+    """Return the form of a study, for items with the pictures and texts of `item`.
+
+    Raises:
+        InputError: see `jobs.annotation.form.form`.
+    """
+    try:
+        form = forms.form(
+            rubric,
+            questions=cfg.only_questions,
+            span_labels=span_labels,
+            welfare=cfg.welfare,
+            pictures=len(item.pictures),
+            texts=tuple(item.texts),
+        )
+        if cfg.tool in _CHECKS:
+            _CHECKS[cfg.tool](form)
+        return form
+    except ValueError as error:
+        raise InputError(f"annotate: {error}") from error
+
+
+QUOTA, SHARED, AUDITOR = "quota", "shared", "auditor"  # values of column `role`
+_SEPARATOR = "\x1f"  # between an item and its target
+
+
+def assign_items(
+    cfg: AnnotateConfig,
+    items: Mapping[str, str],
+    raters: Sequence[Rater],
+    rubric: Rubric | None,
+    own_sets: Mapping[str, OwnSet],
+) -> list[Assignment]:
+    """Return the plan. An item rated against several targets is assigned once per target; the target of an item with
+    its own questions is the id of their set, as in ratings by `judge`.
+
+    With `together=`, all items and targets of a set go to the same raters.
+
+    Args:
+        items: the set of each item, by item_id.
+        own_sets: the item's own questions, by item_id.
+
+    Raises:
+        InputError: quotas for an unknown group, an auditor who is a rater or whose file would be that of a group, or an
+            infeasible plan.
+    """
+    targets = rubric.targets if rubric and cfg.target == "rubric" and asks_targets(cfg, rubric) else ("",)
+    groups = sorted({rater.group for rater in raters})
+    quotas = dict(cfg.quotas or {}) if cfg.per_group is None else dict.fromkeys(groups, cfg.per_group)
+    if unknown := next((name for name in quotas if name not in groups), None):
+        raise InputError(
+            f"quotas.{unknown}={quotas[unknown]}: no rater has this {cfg.group}; must be one of {', '.join(groups)}"
+        )
+    if cfg.auditor in {rater.name for rater in raters}:
+        raise InputError(f"auditor={cfg.auditor}: is one of the raters; name a person who has not seen the items")
+    if cfg.files == "group" and cfg.auditor and _stem(cfg.auditor) in map(_stem_of_group, groups):
+        raise InputError(
+            f"auditor={cfg.auditor}: files=group gives the tasks of a group a file of this name; write the auditor's "
+            "name differently"
+        )
+    sets = {
+        _SEPARATOR.join([item, target]): label
+        for item, label in items.items()
+        for target in ((own_sets[item].set_id,) if item in own_sets else targets)
+    }
+    try:
+        return assignment.assign(
+            list(sets),
+            raters,
+            seed=cfg.seed,
+            per_item=cfg.per_item,
+            quotas=quotas or None,
+            shared=cfg.shared,
+            audit=cfg.audit,
+            together=sets if cfg.together else None,
+        )
+    except PlanError as error:
+        raise InputError(f"annotate: {error}") from error
+
+
+def assignment_rows(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> list[dict[str, Any]]:
+    """Return rows of `assignments`: the raters' tasks, then the auditor's, each once and in random order."""
+    rows = [_row(cfg, task, role=SHARED if task.shared else QUOTA) for task in tasks]
+    audited: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    drawn = {(task.together, task.item, task.group if cfg.target == "group" else "") for task in tasks if task.audit}
+    for label, item, group in sorted(drawn):
+        audited[label].append((item, group))
+    if cfg.auditor and audited:
+        order = assignment.in_random_order(audited, seed=cfg.seed, name=cfg.auditor)
+        rows += [
+            _row(
+                cfg,
+                Assignment(cfg.auditor, group, place, item, shared=False, audit=False, together=label),
+                role=AUDITOR,
+            )
+            for place, (label, (item, group)) in enumerate(order, start=1)
+        ]
+    return rows
+
+
+def _row(cfg: AnnotateConfig, task: Assignment, *, role: str) -> dict[str, Any]:
+    item_id, _, target = task.item.partition(_SEPARATOR)
+    by_group = cfg.files == "group" and role != AUDITOR
+    return {
+        "rater": task.rater,
+        "place": task.place,
+        "item_id": item_id,
+        "target": task.group if cfg.target == "group" else target,
+        "group": task.group,
+        "role": role,
+        "audited": task.audit,
+        "file": _stem_of_group(task.group) if by_group else _stem(task.rater),
+    }
+
+
+def _stem_of_group(group: str) -> str:
+    return _stem(group or "all")
+
+
+def _stem(name: str) -> str:
+    """Return a safe file name for `name`; if it differs, it ends in a hash that keeps names apart."""
+    safe = re.sub(r"[^A-Za-z0-9._@-]+", "_", name).lstrip(".")[:80]
+    return safe if safe == name else f"{safe or 'rater'}-{content_id(name)[:8]}"
+
+
+def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
+    """Return the numbers of a plan in a sentence: tasks, items, raters, loads, overlaps and audits."""
+    by_group = cfg.per_item is None
+    numbers = assignment.summary(tasks, by_group=by_group)
+    overlaps = ""
+    if numbers.overlap_least is not None:
+        shared = quantity(numbers.overlap_least, "item")
+        if numbers.overlap_most != numbers.overlap_least:
+            shared = f"{numbers.overlap_least:,} to {numbers.overlap_most:,} (median {numbers.overlap_median:g}) items"
+        overlaps = f"; any two raters{' of a group' if by_group else ''} share {shared}"
+    loads = f"{numbers.least:,}" + (f" to {numbers.most:,}" if numbers.most != numbers.least else "")
+    audits = f"; {numbers.audits:,} drawn for the audit" if numbers.audits else ""
+    tasks_of_items = f"{quantity(numbers.tasks, 'task')} of {quantity(numbers.items, 'item')}"
+    return f"{tasks_of_items} for {quantity(numbers.raters, 'rater')}, {loads} each{overlaps}{audits}"
+
+
+def check_keys(cfg: AnnotateConfig) -> None:
+    """Raise InputError for a value that its key does not allow, or for keys that cannot be combined."""
+    choices = {
+        "tool": (cfg.tool, TOOLS),
+        "files": (cfg.files, FILES),
+        "pictures": (cfg.pictures, PICTURES),
+        "target": (cfg.target, TARGETS),
+    }
+    for key, (value, allowed) in choices.items():
+        if value not in allowed:
+            raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
+    if not cfg.rubric and not cfg.span_labels:
+        raise InputError("annotate: rubric= or span_labels= is required, or both: what people are asked")
+    plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
+    if sum(plans.values()) != 1:
+        present = ", ".join(key for key, is_set in plans.items() if is_set) or "none"
+        raise InputError(f"annotate: per_item=, per_group= or quotas= is required: exactly one ({present} is given)")
+    if cfg.quotas and not (isinstance(cfg.quotas, dict) and all(type(n) is int for n in cfg.quotas.values())):
+        raise InputError(f"quotas={cfg.quotas}: must be of the form {{group: raters per item, …}}")
+    if cfg.per_item is None and cfg.group is None:
+        raise InputError(
+            "annotate: group= is required with per_group= and quotas=: the column of raters that names the group"
+        )
+    cfg.draw.check()
+    table_plan.check_limit(cfg.limit)
+    if bool(cfg.audit) != bool(cfg.auditor):
+        raise InputError(
+            "annotate: audit= and auditor= go together: the share of tasks, and the person who repeats them"
+        )
+
+
+Placed = tuple[Mapping[str, Any], str | None, int]  # row of `assignments`, rater (None: a group's task), place
+
+
+def write_task_files(
+    cfg: AnnotateConfig,
+    folder: str,
+    study: Form,
+    shown: Mapping[str, ShownItem],
+    rows: Sequence[Mapping[str, Any]],
+) -> int:
+    """Write the form and the tasks to `folder`; return the number of files of tasks.
+
+    Args:
+        shown: the items as shown to people, by item_id.
+        rows: rows of `assignments`.
+    """
+    by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_file[row["file"]].append(row)
+    kinds: set[str] = set()
+    written = 0
+    for name in sorted(by_file):
+        tasks = _placed(cfg, name, by_file[name])
+        by_kind = _WRITERS[cfg.tool](study, shown, tasks)
+        for kind, text in by_kind.items():
+            _put(folder, f"{name}.{kind}", text)
+            written += 1
+        kinds.update(by_kind)
+    if cfg.tool == LABEL_STUDIO:
+        _put(folder, "config.xml", label_studio_form.config_xml(study))
+    elif cfg.tool == PRODIGY:
+        per_task = cfg.raters_per_item if cfg.files == "group" else None
+        for kind in kinds:
+            of_kind = kind.removesuffix(".jsonl")
+            settings = prodigy_form.settings(study, of_kind, per_task=per_task)
+            _put(folder, f"prodigy.{of_kind}.json", json.dumps(settings, indent=1))
+    return written
+
+
+def _placed(cfg: AnnotateConfig, name: str, rows: Sequence[Mapping[str, Any]]) -> list[Placed]:
+    """Return the tasks of one file; a group's file has each task once, in random order."""
+    if cfg.files != "group" or rows[0]["role"] == AUDITOR:
+        return [(row, row["rater"], row["place"]) for row in rows]
+    distinct = {(row["item_id"], row["target"]): row for row in rows}
+    order = assignment.shuffled(sorted(distinct), seed=cfg.seed, name=name)
+    return [(distinct[key], None, place) for place, key in enumerate(order, start=1)]
+
+
+def _label_studio(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
+    """Return the text of one file, by file name extension."""
+    labelled = [
+        label_studio_form.task(study, shown[row["item_id"]], target=row["target"], assigned_to=rater, place=place)
+        for row, rater, place in tasks
+    ]
+    return {"json": json.dumps(labelled, ensure_ascii=False, indent=1)}
+
+
+def _prodigy(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
+    """Return the texts of one file per kind of task, by file name extension."""
+    lines: dict[str, str] = defaultdict(str)
+    for row, rater, place in tasks:
+        item = shown[row["item_id"]]
+        for task in prodigy_form.tasks(study, item, target=row["target"], assigned_to=rater, place=place):
+            lines[f"{prodigy_form.kind_of(task)}.jsonl"] += json.dumps(task, ensure_ascii=False) + "\n"
+    return lines
+
+
+def _spreadsheet(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
+    """Return the text of one file, by file name extension."""
+    rows = [
+        line
+        for row, rater, place in tasks
+        for line in spreadsheet_form.rows(
+            study, shown[row["item_id"]], target=row["target"], assigned_to=rater, place=place
+        )
+    ]
+    return {"csv": spreadsheet_form.as_csv(study, rows)}
+
+
+_WRITERS = {LABEL_STUDIO: _label_studio, PRODIGY: _prodigy, SPREADSHEET: _spreadsheet}
+
+
+def _put(folder: str, name: str, text: str) -> None:
+    locations.replace(locations.join(folder, name), text.encode())
