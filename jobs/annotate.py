@@ -30,7 +30,6 @@ from jobs.annotation.assignment import read_raters
 from jobs.annotation.shown_items import ShownTables, open_shown, read_own_sets
 from jobs.annotation.study import AnnotateConfig, write_task_files
 from jobs.errors import InputError
-from jobs.purging.purged_table import purged_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -38,6 +37,7 @@ from jobs.runtime.selection import exclusions
 from jobs.store import table_plan
 from jobs.store.files import locations
 from jobs.store.reading import open_table
+from jobs.store.runs.place import purged_table
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit

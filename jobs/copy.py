@@ -16,7 +16,7 @@ from omegaconf import MISSING
 
 from actors.quantities import quantity
 from jobs.inventory.copying import copy_files, plan_copy
-from jobs.inventory.shown import size
+from jobs.inventory.found import size
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
 

@@ -19,7 +19,7 @@ from actors.quantities import quantity
 from jobs.corpora.cell_texts import escape_cell
 from jobs.errors import InputError, RunError
 from jobs.inventory.differences import Differences, compare
-from jobs.inventory.shown import in_columns
+from jobs.inventory.found import in_columns
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
 from jobs.store.files import locations

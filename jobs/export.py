@@ -26,7 +26,7 @@ from actors.quantities import quantity
 from jobs.analysis.flat_table import FlatTable
 from jobs.corpora.cell_texts import escape_rows
 from jobs.errors import InputError
-from jobs.inventory.rated_run import find_rated_run
+from jobs.inventory.found import find_rated_run
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.command_line import cli

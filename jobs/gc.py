@@ -12,9 +12,8 @@ import sys
 from dataclasses import dataclass, field
 
 from actors.quantities import quantity
-from jobs.inventory.found import find_all
+from jobs.inventory.found import find_all, size
 from jobs.inventory.removal import leftovers, remove_leftovers
-from jobs.inventory.shown import size
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
 

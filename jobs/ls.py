@@ -13,8 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from actors.quantities import quantity
-from jobs.inventory.found import FoundTable, find_all
-from jobs.inventory.shown import age, flat_lines, in_columns, short_hash, size
+from jobs.inventory.found import FoundTable, age, find_all, flat_lines, in_columns, short_hash, size
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import say
 

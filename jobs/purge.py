@@ -24,7 +24,7 @@ from omegaconf import MISSING
 
 from actors.quantities import quantity
 from jobs.errors import RunError
-from jobs.purging import files, journal, matching, rewriting, tables
+from jobs.purging import matching, purged_files, rewriting, run_tables
 from jobs.purging.needles import Needles
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
@@ -63,7 +63,7 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
     root = locations.absolute(cfg.input)
     if cfg.plan:
         return _plan(cfg, root, excluded)
-    with tables.locked(root):
+    with run_tables.locked(root):
         if not locations.is_s3(root):
             place.remove_temporary(root, before=time.time() - YOUNG_S)  # nobody writes these tables now
         return _purge(cfg, root, excluded)
@@ -71,14 +71,14 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
 
 def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[str, Any]:
     """Print what would be removed and return the rows by table."""
-    earlier = journal.read(root, exclusions.identity(excluded)[EXCLUSIONS])
+    earlier = matching.read(root, exclusions.identity(excluded)[EXCLUSIONS])
     sources, others, needles = _gather(cfg, root, excluded, earlier)
-    in_columns, mentions = tables.counts_by_table(sources, needles)
+    in_columns, mentions = run_tables.counts_by_table(sources, needles)
     rejects = {table.uri: rewriting.rejects_to_remove(table, needles) for table in sources}
     rows = dict(Counter(in_columns) + Counter(rejects))
-    changed = files.purge_files(others.to_purge(), others, needles, act=False)
+    changed = purged_files.purge_files(others.to_purge(), others, needles, act=False)
     if rows or mentions or earlier:
-        changed.removed += [uri for uri in files.pages_with_pictures(others) if uri not in changed.removed]
+        changed.removed += [uri for uri in purged_files.pages_with_pictures(others) if uri not in changed.removed]
     _show("would remove", rows, mentions, changed)
     summary.show_exclusions(excluded, needles.gone.matched | needles.matched)
     return {"rows": rows}
@@ -87,20 +87,20 @@ def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[
 def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[str, Any]:
     """Remove the pictures and return the rows removed by table, and the files changed."""
     listed = exclusions.identity(excluded)[EXCLUSIONS]
-    earlier = journal.read(root, listed)
+    earlier = matching.read(root, listed)
     sources, others, needles = _gather(cfg, root, excluded, earlier)
-    begun = journal.begin(root, listed, needles.gone, earlier)
-    with journal.mentioned_if_interrupted(root):
+    begun = matching.begin(root, listed, needles.gone, earlier)
+    with matching.mentioned_if_interrupted(root):
         needles = Needles(begun.gone)
-        pages = files.pages_with_pictures(others)  # before pages that also mention a picture are removed
-        changed = files.purge_files(others.to_purge(), others, needles, act=True)
+        pages = purged_files.pages_with_pictures(others)  # before pages that also mention a picture are removed
+        changed = purged_files.purge_files(others.to_purge(), others, needles, act=True)
         changed.removed += (aside := others.set_aside())
         locations.remove(aside)
         kept = (listed, "\n".join(sorted(excluded.marks)).encode())
         result = rewriting.rewrite_tables(sources, needles, kept, purge=begun.purge)
-        for uri in set(tables.uris_below(root)) - {source.uri for source in sources}:
+        for uri in set(run_tables.uris_below(root)) - {source.uri for source in sources}:
             rewriting.purge_begun(uri, needles, kept)
-        derived = files.purge_files(others.derived(), others, needles, act=False)
+        derived = purged_files.purge_files(others.derived(), others, needles, act=False)
         changed.left += derived.found
         changed.unchecked += derived.unchecked
         changed.unread += derived.unread
@@ -111,10 +111,10 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
         _show("removed", result.rows, result.mentions, changed)
         if changed.unread:
             raise RunError(
-                f"input={cfg.input}: not read, although a job wrote them: {files.first_names(changed.unread)}; remove "
-                "them or write them again, and run the same command again"
+                f"input={cfg.input}: not read, although a job wrote them: {purged_files.first_names(changed.unread)}; "
+                "remove them or write them again, and run the same command again"
             )
-        locations.remove([journal.uri_of(root)])
+        locations.remove([matching.uri_of(root)])
     for table, units in sorted(result.units.items()):
         say(f"  {table}: {quantity(units, 'unit')} rewritten")
     for table, units in sorted(result.again.items()):
@@ -125,20 +125,20 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
 
 
 def _gather(
-    cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions, earlier: journal.Journal | None
-) -> tuple[list[TableSource], files.OtherFiles, Needles]:
+    cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions, earlier: matching.Journal | None
+) -> tuple[list[TableSource], purged_files.OtherFiles, Needles]:
     """Return the tables, the other files, and what must be removed."""
-    sources = tables.open_tables_below(root, interrupted=earlier is not None)
-    tables.check_list(sources, excluded)
-    purge_files = (locations.absolute(cfg.exclusions), journal.uri_of(root))
+    sources = run_tables.open_tables_below(root, interrupted=earlier is not None)
+    run_tables.check_list(sources, excluded)
+    purge_files = (locations.absolute(cfg.exclusions), matching.uri_of(root))
     return (
         sources,
-        files.other_files(root, sources, without=purge_files),
+        purged_files.other_files(root, sources, without=purge_files),
         Needles(matching.gather(sources, excluded.marks)),
     )
 
 
-def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], changed: files.ChangedFiles) -> None:
+def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], changed: purged_files.ChangedFiles) -> None:
     say(f"purge: {verb} {quantity(sum(rows.values()), 'row')} of {quantity(len(rows), 'table')}")
     for table, n in sorted(rows.items()):
         say(f"  {table}: {quantity(n, 'row')}")
@@ -146,13 +146,13 @@ def _show(verb: str, rows: Mapping[str, int], mentions: Mapping[str, int], chang
         say(f"  {table}: {verb} the picture's id or URL from texts or attributes of {n:,} other rows")
     for title, names in (("removed", changed.removed), ("without their rows", changed.rewritten)):
         if names:
-            say(f"  files {title}: {files.first_names(names)}")
-    for uri in changed.left[: files.SHOWN]:
+            say(f"  files {title}: {purged_files.first_names(names)}")
+    for uri in changed.left[: purged_files.SHOWN]:
         say(f"  {uri}: {REMEDY}")
-    if len(changed.left) > files.SHOWN:
-        say(f"  {len(changed.left) - files.SHOWN:,} more files name a picture")
+    if len(changed.left) > purged_files.SHOWN:
+        say(f"  {len(changed.left) - purged_files.SHOWN:,} more files name a picture")
     if changed.unchecked:
-        say(f"  files {files.not_checked(changed.unchecked)}")
+        say(f"  files {purged_files.not_checked(changed.unchecked)}")
 
 
 JOB = cli.Job("purge", PurgeConfig, execute)

@@ -22,13 +22,11 @@ from actors.quantities import quantity
 from jobs.annotation.pseudonyms import PseudonymsOnDemand
 from jobs.corpora.terms import is_file, read_phrases
 from jobs.judging.rating_tables import open_ratings
-from jobs.releasing import card, place, push
-from jobs.releasing.card import CardSettings
+from jobs.releasing import card, publishing
+from jobs.releasing.card import CardSettings, croissant
 from jobs.releasing.contents import Contents, ReleaseTables, check_included, write_contents
-from jobs.releasing.croissant import croissant
-from jobs.releasing.files import ReleasedFile
-from jobs.releasing.place import CARD, METADATA
-from jobs.releasing.push import PushSettings
+from jobs.releasing.publishing import CARD, METADATA, PushSettings
+from jobs.releasing.released_files import ReleasedFile
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -90,8 +88,8 @@ def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
         facts = contents.facts(tables, cfg.include)
         (folder / CARD).write_text(card.data_card(cfg.card, contents.files, facts), encoding="utf-8")
         (folder / METADATA).write_text(croissant(cfg.card, contents.files), encoding="utf-8")
-        place.publish(folder, cfg.out)
-        published = push.push(cfg.push, folder) if cfg.push.repo else None
+        publishing.publish(folder, cfg.out)
+        published = publishing.push(cfg.push, folder) if cfg.push.repo else None
     _show(cfg, contents)
     if published:
         say(f"  published: {published}")
@@ -106,9 +104,9 @@ def check(cfg: ReleaseConfig) -> None:
         InputError: a key has a value that is not allowed, or the folder has files and `overwrite` is false.
     """
     card.check(cfg.card)
-    push.check(cfg.push)
+    publishing.check_push(cfg.push)
     check_included(cfg.include, {"ratings": cfg.ratings, "items": cfg.items, "responses": cfg.responses})
-    place.check(cfg.out, overwrite=cfg.overwrite)
+    publishing.check_place(cfg.out, overwrite=cfg.overwrite)
 
 
 def _show(cfg: ReleaseConfig, contents: Contents) -> None:

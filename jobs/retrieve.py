@@ -22,7 +22,6 @@ from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, check_same_spac
 from jobs.corpora.vectors import layout_of
 from jobs.errors import InputError
 from jobs.models.placement import check_device
-from jobs.purging.purged_table import purged_table
 from jobs.retrieval.faiss_index import FaissConfig, check_faiss_export, export_faiss_index
 from jobs.retrieval.queries import Calibration, check_distinct, kept_calibration, open_queries
 from jobs.retrieval.search_modes import QUERIES, SearchInputs, account_corpus, check_side, resident_side, search
@@ -35,6 +34,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import run_files
 from jobs.store.reading import TableSource
+from jobs.store.runs.place import purged_table
 from jobs.store.table_plan import TablePlan
 
 

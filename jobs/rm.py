@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from actors.quantities import quantity
 from jobs.errors import InputError
-from jobs.inventory.found import FoundTable, find_all
+from jobs.inventory.found import FoundTable, find_all, size
 from jobs.inventory.removal import remove_table
-from jobs.inventory.shown import size
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import confirm, say
 

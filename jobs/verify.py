@@ -20,7 +20,7 @@ from omegaconf import MISSING
 from actors.quantities import quantity
 from jobs.errors import RunError
 from jobs.judging.kept_rubric import rubric_faults
-from jobs.purging import files, leftovers
+from jobs.purging import purged_files, run_tables
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -82,9 +82,9 @@ def _check_absence(uri: str, listed: str) -> dict[str, int]:
         RunError: something is left.
     """
     excluded = exclusions.read_exclusions(listed)
-    left = leftovers.find_leftovers(uri, excluded, without=[locations.absolute(listed)])
+    left = run_tables.find_leftovers(uri, excluded, without=[locations.absolute(listed)])
     if left.unchecked:  # also next to faults: nobody knows whom these files show
-        say(f"  files {files.not_checked(left.unchecked)}", err=bool(left.faults))
+        say(f"  files {purged_files.not_checked(left.unchecked)}", err=bool(left.faults))
     _refuse(uri, left.faults)
     amounts = f"{quantity(left.tables, 'table')}, {quantity(left.rows, 'row')}, {quantity(left.read, 'other file')}"
     entries = f"the {quantity(len(excluded), 'entry')} of exclusions={listed}"

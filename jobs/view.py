@@ -44,8 +44,7 @@ def execute(cfg: ViewConfig) -> None:
         raise InputError(
             "view: set both rater= (who corrects labels) and out= (where the ratings are written), or neither"
         )
-    from jobs.viewer.opening import open_viewer
-    from jobs.viewer.serving import ADDRESS, listening, server
+    from jobs.viewer.opening import ADDRESS, listening, open_viewer, server
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)

@@ -1,17 +1,19 @@
-"""The tables at or below a folder, and what each of them contains."""
+"""The tables at or below a folder, what each of them contains, and how `ls`, `rm`, `gc`, `copy` and `diff` print it."""
 
+import glob
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobs.errors import InputError
 from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.files.objects import HashSet, Object
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
-from jobs.store.identity import TABLE, stored_identity_hash
+from jobs.store.identity import TABLE, flatten, stored_identity_hash
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri
+from jobs.store.table_plan import trials
 
 _END = f"/{FOLDER}/{IDENTITY}"
 
@@ -135,3 +137,89 @@ def _rows_of_manifest(uri: str) -> int | None:
 def _changed(uri: str) -> float:
     fs, path = locations.filesystem(uri)
     return float((fs.get_file_info(path).mtime_ns or 0) / 1e9)
+
+
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+_AGES = ((86_400 * 365, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def size(n: int) -> str:
+    """Return a number of bytes in the largest decimal unit that makes it at least one."""
+    value, unit = float(n), 0
+    while value >= 999.95 and unit < len(_SIZES) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {_SIZES[unit]}" if unit else f"{n} B"
+
+
+def age(seconds: float) -> str:
+    """Return a duration in its largest whole unit."""
+    for length, unit in _AGES:
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return "0 s"
+
+
+def short_hash(identity: str) -> str:
+    """Return the first eight digits of an identity's hash."""
+    return identity[:8]
+
+
+def flat_lines(identity: Mapping[str, Any]) -> list[str]:
+    """Return an identity as `key: value` lines, one for each leaf, in order of the keys."""
+    return [f"{key}: {value}" for key, value in sorted(flatten(dict(identity)).items())]
+
+
+def in_columns(rows: Sequence[Sequence[str]], *, numbers: Container[int] = ()) -> list[str]:
+    """Return the rows with cells padded to the width of their column; the columns `numbers` are right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+class RatedRun(NamedTuple):
+    """Uris of tables.
+
+    Attributes:
+        ratings, items: all such tables except trial runs (`limit=`) of other tables among them.
+        records, images: the table with the most rows; None if there is none.
+    """
+
+    ratings: list[str]
+    items: list[str]
+    records: str | None
+    images: str | None
+
+
+def find_rated_run(place: str) -> RatedRun | None:
+    """Return the tables below the folder `place`; None if it is a glob or a table, or has only tables of ratings.
+
+    Raises:
+        InputError: none of the tables below has ratings.
+    """
+    uri = locations.absolute(place)
+    if glob.has_magic(place) or locations.exists(run_uri(uri, IDENTITY)):
+        return None
+    try:
+        tables = find_tables(uri)
+    except InputError:  # nothing there, which opening the ratings reports
+        return None
+    trial_runs = trials({table.uri: table.identity for table in tables if table.is_complete})
+    by_kind: dict[str, list[FoundTable]] = {}
+    for table in tables:
+        if table.uri not in trial_runs:
+            by_kind.setdefault(table.name, []).append(table)
+    if set(by_kind) == {"ratings"} and not trial_runs:
+        return None
+    if "ratings" not in by_kind:
+        raise InputError(f"ratings={place}: has tables of {', '.join(sorted(by_kind))}, but none of ratings")
+    ratings, items = ([table.uri for table in by_kind.get(kind, ())] for kind in ("ratings", "items"))
+    records, images = (
+        max(by_kind[kind], key=lambda table: table.rows).uri if kind in by_kind else None
+        for kind in ("records", "images")
+    )
+    return RatedRun(ratings, items, records, images)

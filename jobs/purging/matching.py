@@ -1,15 +1,26 @@
-"""Matching of the rows about withdrawn pictures: by their own columns, and through items, responses and texts."""
+"""Matching of the rows about withdrawn pictures: by their own columns, and through items, responses and texts.
 
+The ids and URLs that a purge removes are kept in a journal for the next run after an interruption. Without it, that run
+could not find all rows again: the items and responses that led to them may already be removed.
+"""
+
+import contextlib
+import json
+import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.ids import ID
+from jobs.errors import InputError
+from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
+from jobs.store.files import locations
 from jobs.store.reading import TableSource
+from jobs.store.run_files import read_json
 
 # Columns that name what a row is about.
 IDS = ("image_id", "item_id", "query_id", "response_id", "text_id", "set_id", "record_id", "image_ids")
@@ -135,3 +146,70 @@ def _texts_of(tables: Sequence[TableSource], gone: Gone) -> set[str]:
 
 def _flat(column: pa.ChunkedArray) -> list[str]:
     return [text for texts in column.to_pylist() for text in texts or ()]
+
+
+FILE = "_purge.json"  # in the folder that is purged; removed when the purge is complete
+PARTS = tuple(part.name for part in fields(Gone))
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The journal of a purge.
+
+    Attributes:
+        purge: the name of the purge.
+        listed: the hash of its list of exclusions.
+        gone: the ids and URLs to remove.
+    """
+
+    purge: str
+    listed: str
+    gone: Gone
+
+
+def uri_of(root: str) -> str:
+    """Return the uri of the journal of a purge of `root`."""
+    return locations.join(root, FILE)
+
+
+def read(root: str, listed: str) -> Journal | None:
+    """Return the journal of an interrupted purge of `root`; None if there is none.
+
+    Raises:
+        InputError: the journal is damaged, or the interrupted purge used another list.
+    """
+    uri = uri_of(root)
+    if not locations.exists(uri):
+        return None
+    content = read_json(uri)
+    if content.get("listed") != listed:
+        raise InputError(
+            f"exclusions=: {uri} belongs to an interrupted purge with another list; complete that purge first, by "
+            "running it again with its list"
+        )
+    return Journal(content["purge"], listed, Gone(*(set(content[part]) for part in PARTS)))
+
+
+def begin(root: str, listed: str, gone: Gone, earlier: Journal | None) -> Journal:
+    """Write and return the journal of a purge; it includes the ids and URLs of `earlier`, if there is one."""
+    purge = earlier.purge if earlier else secrets.token_hex(8)
+    if earlier:
+        gone = Gone(*(getattr(gone, part) | getattr(earlier.gone, part) for part in PARTS))
+    content = {"purge": purge, "listed": listed, **{part: sorted(getattr(gone, part)) for part in PARTS}}
+    locations.replace(uri_of(root), json.dumps(content, indent=1).encode())
+    return Journal(purge, listed, gone)
+
+
+@contextlib.contextmanager
+def mentioned_if_interrupted(root: str) -> Iterator[None]:
+    """Warn that the journal, which lists ids and URLs, still exists if the block raises."""
+    try:
+        yield
+    except BaseException:
+        say(
+            f"purge: not complete; {uri_of(root)} keeps the ids and URLs that remain to be removed: run the same "
+            "command again, which also removes that file",
+            err=True,
+            level="warning",
+        )
+        raise

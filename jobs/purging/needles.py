@@ -9,8 +9,18 @@ import pyarrow.compute as pc
 
 from actors.ids import ID
 from jobs.purging.matching import DIMS, IDS, URLS, Gone, columns_of, matches
-from jobs.purging.mentions import PICTURE_SUFFIX, Mentions, addresses_in, columns_of_texts, is_bytes, leaves
-from jobs.purging.spellings import ID_IN_TEXT, FileNames, plain_texts, printable_runs
+from jobs.purging.mentions import (
+    ID_IN_TEXT,
+    PICTURE_SUFFIX,
+    FileNames,
+    Mentions,
+    addresses_in,
+    columns_of_texts,
+    is_bytes,
+    leaves,
+    plain_texts,
+    printable_runs,
+)
 from jobs.runtime.selection.picture_urls import is_web
 
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
@@ -44,7 +54,7 @@ class Needles:
         """Return whether `text` contains one of the ids as a word, one of the URLs, or the distinctive name of a file.
 
         Ids that users chose, such as 7, may be words of any text; they count if they have both letters and digits.
-        The spellings of `jobs.purging.spellings` count too.
+        The spellings of `jobs.purging.mentions` count too.
         """
         return self._in_plain(text) or any(map(self._in_plain, plain_texts(text)))
 

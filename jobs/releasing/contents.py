@@ -8,11 +8,10 @@ from pathlib import Path
 from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import read_rubrics
-from jobs.releasing import pictures, responses
-from jobs.releasing.annotations import Annotations, read_annotations, subject_of_pictures
+from jobs.releasing import released_rows
 from jobs.releasing.card import CardFacts
-from jobs.releasing.files import Column, ReleasedFile, write_csv
-from jobs.releasing.pictures import ReleasedPictures
+from jobs.releasing.released_files import Column, ReleasedFile, write_csv
+from jobs.releasing.released_rows import Annotations, ReleasedPictures, read_annotations, subject_of_pictures
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
@@ -106,7 +105,7 @@ def write_contents(
     Raises:
         InputError: no picture is left to release.
     """
-    chosen = pictures.read_pictures(
+    chosen = released_rows.read_pictures(
         tables.records, starter=tables.starter, images=tables.images, exclusion_filter=exclusion_filter
     )
     if not chosen.rows:
@@ -125,20 +124,20 @@ def write_contents(
         row = chosen.rows.get(item)
         return {"image_url": row["image_url"], "century_id": item} if row else None
 
-    files = [write_csv(folder, "pictures", "a picture", pictures.PICTURE_COLUMNS, chosen.rows.values())]
+    files = [write_csv(folder, "pictures", "a picture", released_rows.PICTURE_COLUMNS, chosen.rows.values())]
     if tables.terms or tables.listed_terms:
-        rows = pictures.read_terms(tables.terms, tables.listed_terms)
-        files.append(write_csv(folder, "search_terms", "a search term", pictures.TERM_COLUMNS, rows))
+        rows = released_rows.read_terms(tables.terms, tables.listed_terms)
+        files.append(write_csv(folder, "search_terms", "a search term", released_rows.TERM_COLUMNS, rows))
     of_pictures = annotations(picture, subject_of_pictures())
     if of_pictures.rows:
         row_noun = LABELLED.format("picture")
         files.append(write_csv(folder, "annotations", row_noun, of_pictures.columns, of_pictures.rows))
-    subjects, left_out = responses.Subjects(tables.items, chosen.rows), Counter[str]()
+    subjects, left_out = released_rows.Subjects(tables.items, chosen.rows), Counter[str]()
     if RESPONSES in include:
-        answered = responses.read_responses(tables.responses, subjects, left_out)
-        files.append(write_csv(folder, RESPONSES, "a response of a model", responses.RESPONSE_COLUMNS, answered))
+        answered = released_rows.read_responses(tables.responses, subjects, left_out)
+        files.append(write_csv(folder, RESPONSES, "a response of a model", released_rows.RESPONSE_COLUMNS, answered))
     if RESPONSE_RATINGS in include:
-        rated = annotations(subjects.rated_response, responses.RATED_RESPONSE)
+        rated = annotations(subjects.rated_response, released_rows.RATED_RESPONSE)
         files.append(write_csv(folder, RESPONSE_RATINGS, LABELLED.format("response"), rated.columns, rated.rows))
     return Contents(files, chosen, of_pictures, left_out)
 

@@ -1,4 +1,4 @@
-"""The web application: addresses, and their protection.
+"""The web application: addresses, their protection, and the pages as HTML, from templates that escape every text.
 
 Only a browser on this machine that knows the token can read anything: the server listens on the loopback interface,
 refuses requests whose Host is not this machine's (such as a name that an attacker's DNS points here), begins every
@@ -10,9 +10,11 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -21,18 +23,19 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
+from actors.quantities import quantity
 from jobs.errors import InputError
+from jobs.html.formats import in_words, link, number, percent, writable
+from jobs.html.style import STYLE
 from jobs.judging.kept_rubric import Rubrics
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.viewer import picture_details, queries
 from jobs.viewer.corrections import Correction, Corrections
 from jobs.viewer.facets import Facets, read_facets
 from jobs.viewer.loading import refresh_lines
-from jobs.viewer.pages import SCRIPT, STYLES, Pages
-from jobs.viewer.picture_details import LineKey, Texts
-from jobs.viewer.queries import View
+from jobs.viewer.picture_details import LARGE, LineKey, PictureBytes, Texts
+from jobs.viewer.queries import RATING_SORTS, SIMILAR, SORTS, View
 from jobs.viewer.similar_pictures import SimilarPictures
-from jobs.viewer.thumbnail_files import LARGE, PictureBytes
 
 if TYPE_CHECKING:
     import duckdb
@@ -340,3 +343,39 @@ class SafeHeaders:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+FOLDER = Path(__file__).parent
+STYLES = (STYLE, FOLDER / "viewer.css")
+SCRIPT = FOLDER / "viewer.js"
+
+
+class Pages:
+    """Renders templates.
+
+    Args:
+        base: the path that all addresses begin with, including the token, such as `/TOKEN/`.
+        shared: values that every template may use.
+    """
+
+    def __init__(self, base: str, **shared: Any) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "n": number,
+            "pct": percent,
+            "link": link,
+            "words": in_words,
+            "quantity": quantity,
+        }
+        self._environment.globals |= {"base": base, "sorts": SORTS, "rating_sorts": RATING_SORTS, "similar": SIMILAR}
+        self._environment.globals |= shared
+
+    def render(self, template: str, **content: Any) -> str:
+        """Return a page."""
+        return writable(self._environment.get_template(template).render(**content))

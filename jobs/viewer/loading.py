@@ -19,7 +19,7 @@ from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource, open_table, refuse_absent
 from jobs.store.table_plan import WHOLE, limit_of, trials
 from jobs.tables import TABLES
-from jobs.viewer.shown_attributes import SHOWN_ATTRIBUTES
+from jobs.viewer.facets import SHOWN_ATTRIBUTES
 
 if TYPE_CHECKING:
     import duckdb

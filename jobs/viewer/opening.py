@@ -1,7 +1,10 @@
-"""Opening a viewer of the tables at given places."""
+"""Opening a viewer of the tables at given places, and its server on the loopback interface."""
 
-from collections.abc import Sequence
+import contextlib
+import socket
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from actors.quantities import quantity
 from jobs.errors import InputError
@@ -13,10 +16,9 @@ from jobs.store.files import locations
 from jobs.viewer.application import Shown, Viewer
 from jobs.viewer.corrections import Corrections
 from jobs.viewer.loading import ViewedTables, load, open_places, without_pictures
-from jobs.viewer.picture_details import Texts
+from jobs.viewer.picture_details import PictureBytes, PicturePlace, Texts
 from jobs.viewer.queries import fetch
 from jobs.viewer.similar_pictures import SimilarPictures
-from jobs.viewer.thumbnail_files import PictureBytes, PicturePlace
 
 PLACES_NAMED = 3  # most places named in the page's title
 
@@ -109,3 +111,41 @@ def _show(tables: ViewedTables, similar: SimilarPictures) -> None:
         say(f"  left out: {reason}")
     for place in similar.others:
         say(f"  left out of searches: {place}: its vectors are from another encoder")
+
+
+ADDRESS = "127.0.0.1"
+
+
+@contextlib.contextmanager
+def listening(port: int) -> Iterator[socket.socket]:
+    """Yield a socket that listens on the loopback interface.
+
+    Args:
+        port: 0 for any free one.
+
+    Raises:
+        InputError: the port is not allowed or in use.
+    """
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((ADDRESS, port))
+            listener.listen()  # already now, so that a browser faster than the server waits instead of failing
+        except (OSError, OverflowError) as error:
+            raise InputError(f"port={port}: cannot listen there ({error}); use another one, or 0 for any") from error
+        yield listener
+
+
+def server(application: Any) -> Any:
+    """Return a uvicorn server, which logs no addresses: they contain the token."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        application,
+        access_log=False,
+        log_level="warning",
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    return uvicorn.Server(config)

@@ -25,7 +25,7 @@ from jobs.annotation import import_config
 from jobs.annotation.tabular import RatingColumns
 from jobs.curation.apply_rules import CurationTables
 from jobs.errors import InputError, RunError
-from jobs.purging import files
+from jobs.purging import purged_files
 from jobs.retrieval.linking import NEAR, SHORT, UNKNOWN
 from jobs.retrieval.queries import Calibration
 from jobs.runtime import lifecycle
@@ -257,8 +257,8 @@ def test_the_first_faults_are_printed_and_a_repair_is_offered_if_it_helps(capsys
 
 
 def test_what_a_purge_did_is_printed_by_table_and_file(capsys: Printed) -> None:
-    changed = files.ChangedFiles()
-    changed.left += [f"R/page{n}.html" for n in range(files.SHOWN + 1)]
+    changed = purged_files.ChangedFiles()
+    changed.left += [f"R/page{n}.html" for n in range(purged_files.SHOWN + 1)]
     purge._show("removed", {"R/b": 1, "R/a": 1200}, {"R/c": 2}, changed)
     shown = capsys.readouterr().out.splitlines()
     assert shown[:4] == [
@@ -270,10 +270,10 @@ def test_what_a_purge_did_is_printed_by_table_and_file(capsys: Printed) -> None:
     assert [line.partition(": ")[0] for line in shown[4:6]] == ["  R/page0.html", "  R/page1.html"]
     assert "remove it yourself" in shown[4]
     assert shown[-1] == "  1 more files name a picture"
-    assert len(shown) == 4 + files.SHOWN + 1
-    changed.left[:] = changed.left[: files.SHOWN]
+    assert len(shown) == 4 + purged_files.SHOWN + 1
+    changed.left[:] = changed.left[: purged_files.SHOWN]
     purge._show("removed", {}, {}, changed)
-    assert len(capsys.readouterr().out.splitlines()) == 1 + files.SHOWN
+    assert len(capsys.readouterr().out.splitlines()) == 1 + purged_files.SHOWN
 
 
 def test_the_limit_of_a_table_is_read_from_its_manifest(tmp_path: Path) -> None:

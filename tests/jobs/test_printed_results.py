@@ -16,7 +16,7 @@ from jobs.analysis.from_file.file_analysis import FileAnalysis
 from jobs.analysis.tric_metrics import Ranking, Reranking, WordedCaptions, statistics
 from jobs.corpora.tric import PUBLISHED, Split
 from jobs.inventory.differences import ColumnDifference, Differences
-from jobs.inventory.rated_run import RatedRun
+from jobs.inventory.found import RatedRun
 from jobs.metrics.metric import Metric
 from jobs.page.page_contents import Page
 from tests.factories import rating, write_table

@@ -22,7 +22,7 @@ from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.curation_rules import NEAR_FILE
 from jobs.page.picture_sheets import TEMPLATES
-from jobs.purging import files, matching, rewriting, tables
+from jobs.purging import matching, purged_files, rewriting, run_tables
 from jobs.purging.needles import Needles
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.exclusions import KEPT, marks_of
@@ -132,7 +132,7 @@ def test_all_that_is_removed_is_counted_and_printed(
         changed = [f"  files {title}: {', '.join(f'{run}/{name}' for name in names)}"
                    for title, names in (("removed", removed), ("without their rows", rewritten))]  # fmt: skip
         left = [f"  {run}/{name}: {purge.REMEDY}" for name in notes[:10]] + ["  2 more files name a picture"]
-        unread = f"  files {files.not_checked([f'{run}/weights.bin'])}"
+        unread = f"  files {purged_files.not_checked([f'{run}/weights.bin'])}"
         listed = "  exclusions: 1 of 1 entries match a picture here"
         return [f"purge: {verb} 24 rows of 13 tables", *rows, *mentions, *changed, *left, unread, *units, listed]
 
@@ -197,7 +197,7 @@ def test_verify_reads_all_columns_with_strings(tmp_path: Path, name: str) -> Non
 def test_what_was_not_read_is_reported(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(files, "LARGEST", 4000)
+    monkeypatch.setattr(purged_files, "LARGEST", 4000)
     put(f"{run}/large.csv", "a,b\n" * 1001)
     put(f"{run}/bomb.gz", gzip.compress(bytes(100_000)))
     put(f"{run}/weights.bin", b"\x00\x01")
@@ -287,7 +287,7 @@ def test_a_purge_that_was_interrupted_before_its_pages_removes_them(
     root, remove = tmp_path / "R", locations.remove
     write(f"{root}/images", "images", halves(PICTURES))
     page = root / "choose" / "index.html"
-    put(str(page), files.GENERATOR.decode())
+    put(str(page), purged_files.GENERATOR.decode())
     keys = [f"input={root}", listed(root, IDS[GONE])]
 
     def interrupted(uris: list[str]) -> None:
@@ -322,7 +322,7 @@ def test_what_was_made_from_a_unit_that_is_rewritten_twice_names_the_last_object
     """A purge that continues may have further pictures."""
     kept = ("hash", b"")
     for root, pictures in ((run / "records", IDS[1:2]), (run, IDS[:2])):
-        sources = tables.open_tables_below(str(root))
+        sources = run_tables.open_tables_below(str(root))
         needles = Needles(matching.gather(sources, frozenset(pictures)))
         rewriting.rewrite_tables(sources, needles, kept, purge="the same")
     objects = {footer.object for footer in open_table(f"{run}/records").footers}
@@ -381,7 +381,7 @@ def test_what_cannot_be_purged_is_refused(tmp_path: Path, capsys: Any) -> None:
 
 def test_ids_of_items_and_responses_are_no_pictures(run: Path) -> None:
     """Texts lose mentions of pictures only."""
-    sources = tables.open_tables_below(str(run))
+    sources = run_tables.open_tables_below(str(run))
     gone = matching.gather(sources, frozenset({IDS[GONE]}))
     shown = {f"i{GONE}", f"i{SHOWN_TOO}", f"r{GONE}", f"r{SHOWN_TOO}", f"text{GONE}", f"text{SHOWN_TOO}"}
     assert shown < gone.marks
@@ -395,7 +395,7 @@ def test_ids_of_items_and_responses_are_no_pictures(run: Path) -> None:
 def test_pages_say_who_wrote_them() -> None:
     templates = [path for path in TEMPLATES.glob("*.html.j2") if "<head>" in path.read_text("utf-8")]
     assert len(templates) > 2
-    assert all(files.GENERATOR in path.read_bytes()[: files.HEAD] for path in templates)
+    assert all(purged_files.GENERATOR in path.read_bytes()[: purged_files.HEAD] for path in templates)
 
 
 def test_every_table_with_pictures_or_items_has_a_column_to_match() -> None:

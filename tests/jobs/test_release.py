@@ -283,8 +283,8 @@ def test_the_files_are_published_on_request(tables, monkeypatch, capsys):
         published[settings.repo] = {path.relative_to(folder).as_posix() for path in files}
         return "https://hub.example/commit/1"
 
-    monkeypatch.setattr("jobs.releasing.push.check", lambda settings: None)
-    monkeypatch.setattr("jobs.releasing.push.push", push)
+    monkeypatch.setattr("jobs.releasing.publishing.check_push", lambda settings: None)
+    monkeypatch.setattr("jobs.releasing.publishing.push", push)
     out = release(tables, **{"push.repo": "lab/pictures"})
     written = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert published == {"lab/pictures": written}

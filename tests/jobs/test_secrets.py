@@ -22,8 +22,7 @@ from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import faults
 from jobs.store.files.s3 import forget_settings
-from jobs.viewer.opening import open_viewer
-from jobs.viewer.serving import listening, server
+from jobs.viewer.opening import listening, open_viewer, server
 from jobs.workers import cluster_limiter, fetch_urls
 from tests import secrets_found
 from tests.factories import century_rating, record, write_csv, write_records, write_table

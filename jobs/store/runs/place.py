@@ -6,18 +6,19 @@ A run claims a place: its identity is written once, and a place with another ide
 import json
 import logging
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from jobs.errors import InputError
 from jobs.store import run_files
+from jobs.store.counts import PURGED
 from jobs.store.files import locations, s3
 from jobs.store.files.objects import CompactList, Object
 from jobs.store.footers import data_objects, read_footers
-from jobs.store.identity import EXCLUSIONS, TABLE, describe_change, differing_keys, identity_hash
-from jobs.store.run_files import CONFIG, FOLDER, IDENTITY, INPUTS, run_uri
+from jobs.store.identity import EXCLUSIONS, RUN_KEYS, TABLE, describe_change, differing_keys, identity_hash
+from jobs.store.run_files import CONFIG, FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri
 from jobs.store.runs import lock
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
@@ -235,3 +236,21 @@ def warn_of_store(out: str) -> None:
             "table; start only one run per table",
             out,
         )
+
+
+def purged_table(plan: TablePlan, keys: Collection[str]) -> dict[str, Any] | None:
+    """Return the manifest of a whole table that was purged and differs from the plan in nothing else; None without one.
+
+    Args:
+        keys: of the identity, which change with the rows that purge removed from the input.
+    """
+    try:
+        written, manifest = (run_files.read_json(run_uri(plan.out, name)) for name in (IDENTITY, MANIFEST))
+    except FileNotFoundError:
+        return None
+    planned = json.loads(run_files.to_json({TABLE: plan.table, **plan.identity}))
+    config = json.loads(run_files.to_json(plan.config))
+    changed = {name.split(".")[0] for name in differing_keys(manifest["config"], config)} - set(RUN_KEYS)
+    is_whole = manifest.get("complete") and PURGED in manifest["counts"]["filtered"]
+    differing = {name.split(".")[0] for name in differing_keys(written, planned)}
+    return manifest if is_whole and not changed and differing and differing <= set(keys) else None

@@ -129,8 +129,7 @@ def remine(workdir: Path, size: Size) -> Result:
     import urllib.request
 
     from jobs.runtime.selection.exclusions import ExclusionFilter
-    from jobs.viewer.opening import open_viewer
-    from jobs.viewer.serving import ADDRESS, listening, server
+    from jobs.viewer.opening import ADDRESS, listening, open_viewer, server
 
     places = [str(path) for path in sorted(workdir.iterdir()) if path.is_dir()]
     with tempfile.TemporaryDirectory() as folder, listening(0) as listener:

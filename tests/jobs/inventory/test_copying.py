@@ -10,7 +10,7 @@ import pytest
 from jobs import copy
 from jobs.errors import InputError
 from jobs.inventory.copying import copy_files, plan_copy
-from jobs.inventory.shown import size
+from jobs.inventory.found import size
 from jobs.runtime.command_line import cli
 from jobs.store.files import locations
 from jobs.store.runs import lock

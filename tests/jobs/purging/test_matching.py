@@ -1,11 +1,15 @@
 """The rows, ids and texts that `gather` and `matches` find for a withdrawn picture."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from actors.ids import content_id
-from jobs.purging.matching import gather, matches
+from jobs.errors import InputError
+from jobs.purging import matching
+from jobs.purging.matching import Gone, gather, matches
 from jobs.runtime.selection.exclusions import ID, ExclusionFilter, marks_of
 from jobs.store.reading import open_table
 from tests.factories import image_row, record, write_table
@@ -68,3 +72,42 @@ def test_a_picture_with_another_id_is_removed_with_all_rows_about_it(tmp_path: P
     assert gone.others == {shown["record_id"]}
     assert gone.marks == {shown["image_id"], OTHER, shown["record_id"], *marks_of(url)}
     assert gone.pictures == set(filter(ID.fullmatch, gone.marks)) - gone.others
+
+
+JOURNALLED = Gone({"b", "a"}, {"https://x/a.jpg"}, {"a"}, {"m"}, {"b"})
+
+
+def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert matching.read(str(tmp_path), "list") is None
+    begun = matching.begin(str(tmp_path), "list", JOURNALLED, None)
+    assert (begun.listed, begun.gone) == ("list", JOURNALLED)
+    assert matching.read(str(tmp_path), "list") == begun
+    content = json.loads((tmp_path / matching.FILE).read_text())
+    assert content["marks"] == ["a", "b"]
+    assert set(content) == {"purge", "listed", "marks", "urls", "pictures", "matched", "others"}
+
+
+def test_a_continued_purge_keeps_its_name_and_its_ids(tmp_path: Path) -> None:
+    first = matching.begin(str(tmp_path), "list", JOURNALLED, None)
+    more = matching.begin(str(tmp_path), "list", Gone({"c"}, {"https://x/c.jpg"}, set(), {"n"}), first)
+    assert more == matching.read(str(tmp_path), "list")
+    assert more.purge == first.purge
+    assert more.gone == Gone({"a", "b", "c"}, {"https://x/a.jpg", "https://x/c.jpg"}, {"a"}, {"m", "n"}, {"b"})
+    assert matching.begin(str(tmp_path), "list", JOURNALLED, None).purge != first.purge
+
+
+def test_another_list_is_refused(tmp_path: Path) -> None:
+    matching.begin(str(tmp_path), "list", JOURNALLED, None)
+    with pytest.raises(InputError, match=r"^exclusions=: .*_purge\.json"):
+        matching.read(str(tmp_path), "other")
+
+
+def test_an_interruption_names_the_remaining_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with matching.mentioned_if_interrupted(str(tmp_path)):
+        pass
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(KeyboardInterrupt), matching.mentioned_if_interrupted(str(tmp_path)):
+        raise KeyboardInterrupt
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert matching.uri_of(str(tmp_path)) in output.err

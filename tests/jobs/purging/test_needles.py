@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.purging.contents import rows_without, without
 from jobs.purging.matching import Gone
 from jobs.purging.needles import Needles
+from jobs.purging.purged_files import rows_without, without
 from jobs.runtime.selection.exclusions import marks_of
 
 ID, URL = "0123456789abcdef0123456789abcdef", "https://h.example/p.jpg"

@@ -16,9 +16,8 @@ from PIL import Image
 
 from actors.ids import content_id
 from jobs.purging.matching import Gone
-from jobs.purging.mentions import Mentions
+from jobs.purging.mentions import FileNames, Mentions, plain_texts
 from jobs.purging.needles import Needles
-from jobs.purging.spellings import FileNames, plain_texts
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.exclusions import marks_of
 from tests.factories import picture, write_table

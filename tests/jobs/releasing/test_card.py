@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from jobs.errors import InputError
-from jobs.releasing.card import MOST_LICENCES, CardFacts, CardSettings, check, data_card
-from jobs.releasing.croissant import croissant
-from jobs.releasing.files import Column, ReleasedFile
+from jobs.releasing.card import MOST_LICENCES, CardFacts, CardSettings, check, croissant, data_card
+from jobs.releasing.released_files import Column, ReleasedFile
 from tests.cases import check_cases
 
 FILES = [

@@ -10,9 +10,9 @@ import pytest
 
 from jobs import release
 from jobs.errors import InputError
-from jobs.releasing import place
+from jobs.releasing import publishing
 from jobs.releasing.contents import Contents, ReleaseTables, check_included, write_contents
-from jobs.releasing.files import Column, write_csv
+from jobs.releasing.released_files import Column, write_csv
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import century_rating, write_table
@@ -163,22 +163,22 @@ def test_cells_of_a_file(tmp_path: Path) -> None:
 
 def test_a_place_with_files_is_used_again_only_if_this_job_wrote_them(tmp_path: Path) -> None:
     out = tmp_path / "release"
-    place.check(str(out), overwrite=False)
+    publishing.check_place(str(out), overwrite=False)
     (out / "data").mkdir(parents=True)
     (out / "notes.txt").write_text("of others")
-    place.check(str(out), overwrite=False)
+    publishing.check_place(str(out), overwrite=False)
     (out / "data" / "responses.csv").write_text("x")
     with pytest.raises(InputError, match=r"has data/responses\.csv; use another folder or overwrite=true"):
-        place.check(str(out), overwrite=False)
+        publishing.check_place(str(out), overwrite=False)
     with pytest.raises(InputError, match=r"this job did not write its data/responses\.csv"):
-        place.check(str(out), overwrite=True)
+        publishing.check_place(str(out), overwrite=True)
     (out / "croissant.json").write_text("{}")
-    place.check(str(out), overwrite=True)
+    publishing.check_place(str(out), overwrite=True)
     new = tmp_path / "new"
     (new / "data").mkdir(parents=True)
     for name in ("README.md", "croissant.json", "data/pictures.csv"):
         (new / name).write_text("new")
-    place.publish(new, str(out))
+    publishing.publish(new, str(out))
     present = {path.relative_to(out).as_posix(): path.read_text() for path in out.rglob("*") if path.is_file()}
     assert present == {
         "notes.txt": "of others", "README.md": "new", "croissant.json": "new", "data/pictures.csv": "new",

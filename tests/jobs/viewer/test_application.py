@@ -22,8 +22,8 @@ from jobs.store.files import spool
 from jobs.viewer import queries
 from jobs.viewer.application import Viewer
 from jobs.viewer.corrections import Correction, Corrections
+from jobs.viewer.opening import listening, server
 from jobs.viewer.picture_details import MOST_LINES, LineKey
-from jobs.viewer.serving import listening, server
 from tests.browser import CHROMIUM
 from tests.chromium import chromium
 from tests.factories import FIVE, copy_folder, image_row, metric_values, rating, rows_of, write_table

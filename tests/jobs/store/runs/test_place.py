@@ -1,19 +1,24 @@
 """The place of a table before a run: whose files are there, and what a run must not touch."""
 
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.errors import InputError
+from jobs.store.counts import PURGED
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.run_files import IDENTITY, run_uri
 from jobs.store.runs import lock, place
-from jobs.store.runs.place import check_identity
+from jobs.store.runs.place import check_identity, purged_table
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from tests.cases import check_cases
-from tests.factories import record, write_records
+from tests.factories import record, write_records, write_table
 from tests.jobs.store.small_runs import complete, plan
 
 
@@ -134,3 +139,47 @@ def test_a_store_without_conditions_is_checked_again_and_warned_about_once(
     monkeypatch.setattr(locations, "creates_once", lambda _: True)
     place.warn_of_store("s3://three/a")
     assert len(caplog.records) == 2
+
+
+def purged_plan(out: Path, **identity: str) -> TablePlan:
+    keys = {"by": "hand", "input": "v1", **identity}
+    return TablePlan(str(out), "items", keys, [], {"out": str(out), "seed": 0}, {}, derived=False)
+
+
+def purged(out: Path, planned: TablePlan, **changes: Any) -> bool:
+    """Return whether a table is kept whose manifest has these changes."""
+    write_table(out, "items", [{"item_id": "a"}], input="v1")
+    path = out / "_run" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest |= {"config": {"out": "elsewhere", "seed": 0}, "complete": True, **changes}
+    manifest["counts"]["filtered"] = changes.get("filtered", {PURGED: 1})
+    path.write_text(json.dumps(manifest))
+    kept = purged_table(planned, ["input", "queries"])
+    assert kept in (None, manifest)
+    return kept is not None
+
+
+def test_only_a_whole_purged_table_of_another_input_is_kept(tmp_path: Path) -> None:
+    cases: dict[str, tuple[dict[str, str], dict[str, Any], bool]] = {
+        "another input": ({"input": "v2"}, {}, True),
+        "the same": ({}, {}, False),  # nothing to keep it for: it continues
+        "another key": ({"by": "machine"}, {}, False),
+        "both": ({"input": "v2", "by": "machine"}, {}, False),
+        "never purged": ({"input": "v2"}, {"filtered": {}}, False),
+        "not complete": ({"input": "v2"}, {"complete": False}, False),
+        "another setting": ({"input": "v2"}, {"config": {"out": "x", "seed": 1}}, False),
+        "a setting of the run": ({"input": "v2"}, {"config": {"out": "x", "seed": 0, "ray": {"cpus": 2}}}, True),
+        "a new setting": ({"input": "v2"}, {"config": {"out": "x"}}, False),
+    }
+    results = {
+        name: purged(tmp_path / name, purged_plan(tmp_path / name, **identity), **changes)
+        for name, (identity, changes, _) in cases.items()
+    }
+    assert results == {name: kept for name, (*_, kept) in cases.items()}
+
+
+def test_without_a_table_there_is_none_to_keep(tmp_path: Path) -> None:
+    assert purged_table(purged_plan(tmp_path / "none"), ["input"]) is None
+    write_table(tmp_path / "broken", "items", [{"item_id": "a"}])
+    (tmp_path / "broken" / "_run" / "manifest.json").unlink()
+    assert purged_table(replace(purged_plan(tmp_path / "broken"), identity={}), ["input"]) is None

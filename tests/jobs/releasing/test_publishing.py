@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.releasing.push import PushSettings, check, push
+from jobs.releasing.publishing import PushSettings, check_push, push
 
 REPO = "lab/pictures"
 
@@ -107,7 +107,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_release_is_one_commit_that_replaces_the_earlier_files(hub: Hub, folder: Path) -> None:
     settings = PushSettings(repo=REPO)
-    check(settings)
+    check_push(settings)
     assert push(settings, folder).endswith("/commit/1")
     assert (hub.created["organization"], hub.created["name"], hub.created["type"]) == ("lab", "pictures", "dataset")
     assert hub.created.get("private") or hub.created.get("visibility") == "private"
@@ -132,8 +132,8 @@ def test_a_refusal_names_the_data_set_and_not_the_token(hub: Hub, folder: Path) 
 
 
 def test_names_and_tokens_are_checked_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    check(PushSettings())
+    check_push(PushSettings())
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     for repo, message in (("a b/c", "push.repo=a b/c"), ("pictures", "must be ORGANISATION/NAME"), (REPO, "no token")):
         with pytest.raises(InputError, match=message):
-            check(PushSettings(repo=repo))
+            check_push(PushSettings(repo=repo))

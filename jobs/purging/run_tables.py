@@ -1,10 +1,13 @@
-"""The tables of a run, and their lists of exclusions."""
+"""The tables of a run, their lists of exclusions, and what is left of withdrawn pictures in them and in other files."""
 
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from actors.quantities import quantity
 from jobs.errors import InputError
+from jobs.purging import matching, purged_files
 from jobs.purging.needles import Needles, columns_to_read
 from jobs.runtime.selection.exclusions import KEPT, Exclusions
 from jobs.store import table_faults
@@ -13,6 +16,7 @@ from jobs.store.footers import data_objects
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
 from jobs.store.runs import lock
+from jobs.store.table_faults import Fault
 from jobs.tables import TABLES
 
 
@@ -97,3 +101,38 @@ def check_list(tables: Sequence[TableSource], listed: Exclusions) -> None:
                 f"exclusions=: the list lacks pictures that {table.uri} excludes ({len(missing):,} marks in its "
                 f"_run/{KEPT}); use the earlier list with the new entries added"
             )
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """What is left of withdrawn pictures.
+
+    Attributes:
+        faults: each table and file that names or shows one.
+        tables, rows, read: the number of tables, of their rows, and of other files that were read.
+        unchecked: the files that could not be read, or not all of them.
+    """
+
+    faults: list[Fault]
+    tables: int
+    rows: int
+    read: int
+    unchecked: list[str]
+
+
+def find_leftovers(root: str, excluded: Exclusions, *, without: Sequence[str]) -> Leftovers:
+    """Search the tables at or below `root`, and the files among them except those in `without`.
+
+    Raises:
+        InputError: there is no table.
+    """
+    sources = open_tables_below(root)
+    needles = Needles(matching.gather(sources, excluded.marks))
+    rows, mentions = counts_by_table(sources, needles)
+    others = purged_files.other_files(root, sources, without=without)
+    checked = purged_files.purge_files(others.files, others, needles, act=False)
+    faults = [Fault(at, f"has {quantity(n, 'row')} about a picture of the list") for at, n in sorted(rows.items())]
+    faults += [Fault(at, f"mentions such a picture in texts of {n:,} other rows") for at, n in sorted(mentions.items())]
+    faults += [Fault(file, "mentions a picture of the list") for file in checked.found]
+    read = len(others.files) - len(checked.unchecked)
+    return Leftovers(faults, len(sources), sum(source.rows for source in sources), read, checked.unchecked)

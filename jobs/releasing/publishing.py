@@ -1,10 +1,12 @@
-"""Publishing a release as a data set on the Hugging Face Hub."""
+"""The place of a release, `out=`, where its files are copied, and its publication on the Hugging Face Hub."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from actors.errors import first_line
 from jobs.errors import InputError, RunError
+from jobs.releasing.contents import FILES
+from jobs.store.files import locations
 
 DATA = "data/*.csv"  # files of an earlier release that match are removed
 
@@ -18,7 +20,7 @@ class PushSettings:
     revision: str | None = None  # an existing branch; null: main
 
 
-def check(settings: PushSettings) -> None:
+def check_push(settings: PushSettings) -> None:
     """Check the name, and that there is a token, before anything is written.
 
     Raises:
@@ -65,3 +67,28 @@ def push(settings: PushSettings, folder: Path) -> str:
     except (HfHubHTTPError, httpx2.HTTPError) as error:
         raise RunError(f"push.repo={settings.repo}: not published: {first_line(error)}") from error
     return str(commit.commit_url)
+
+
+CARD, METADATA = "README.md", "croissant.json"
+DATA_FILES = [f"data/{file}.csv" for file in FILES]
+
+
+def check_place(out: str, *, overwrite: bool) -> None:
+    """Check that a release can be written to `out`.
+
+    Raises:
+        InputError: `out` has files and `overwrite` is false, or has files that this job did not write.
+    """
+    root = locations.absolute(out)
+    present = [name for name in (CARD, *DATA_FILES) if locations.exists(locations.join(root, name))]
+    if present and not overwrite:
+        raise InputError(f"out={out}: has {present[0]}; use another folder or overwrite=true")
+    if present and not locations.exists(locations.join(root, METADATA)):
+        raise InputError(f"out={out}: this job did not write its {present[0]}; use another folder")
+
+
+def publish(folder: Path, out: str) -> None:
+    """Copy the files below `folder` to `out`, and remove files of an earlier release that are not in this one."""
+    root = locations.absolute(out)
+    written = locations.publish_folder(folder, root)
+    locations.remove([locations.join(root, name) for name in DATA_FILES if name not in written])

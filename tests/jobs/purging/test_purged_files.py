@@ -12,10 +12,10 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.purging import files
-from jobs.purging.files import GENERATOR, ChangedFiles, other_files, pages_with_pictures, purge_files
+from jobs.purging import purged_files
 from jobs.purging.matching import Gone
 from jobs.purging.needles import Needles
+from jobs.purging.purged_files import GENERATOR, ChangedFiles, other_files, pages_with_pictures, purge_files
 from jobs.runtime.selection.exclusions import KEPT as LIST
 from jobs.runtime.selection.exclusions import TALLY, marks_of
 from jobs.store.files.objects import Object
@@ -169,14 +169,14 @@ def test_a_file_that_the_store_refuses_is_not_taken_for_a_damaged_one(root: Path
 
 
 def test_a_file_is_read_up_to_the_largest_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST", 64)
+    monkeypatch.setattr(purged_files, "LARGEST", 64)
     for name in ("x.gz", "x.txt"):
         texts = {}
         for size in (0, 64, 65):
             data = b"x" * size
             data = gzip.compress(data) if name == "x.gz" else data
             (tmp_path / name).write_bytes(data)
-            texts[size] = files._text(Object(str(tmp_path / name), len(data), ""))
+            texts[size] = purged_files._text(Object(str(tmp_path / name), len(data), ""))
         assert texts == {0: "", 64: "x" * 64, 65: None}
 
 
@@ -221,6 +221,6 @@ def test_counts_of_matched_exclusions_in_run_files_name_no_picture(root: Path) -
 
 def test_the_first_names_are_sorted_and_the_others_counted() -> None:
     names = [f"f{number}" for number in reversed(range(10))]
-    assert files.first_names(names[-2:]) == "f0, f1"
-    assert files.first_names(names) == ", ".join(reversed(names))
-    assert files.first_names([*names, "z", *["y"] * 1999]) == f"{', '.join(reversed(names))} and 2,000 more"
+    assert purged_files.first_names(names[-2:]) == "f0, f1"
+    assert purged_files.first_names(names) == ", ".join(reversed(names))
+    assert purged_files.first_names([*names, "z", *["y"] * 1999]) == f"{', '.join(reversed(names))} and 2,000 more"

@@ -10,7 +10,7 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.purging.matching import Gone
 from jobs.purging.needles import Needles
-from jobs.purging.tables import check_list, counts_by_table, locked, open_tables_below
+from jobs.purging.run_tables import check_list, counts_by_table, locked, open_tables_below
 from jobs.runtime.selection.exclusions import KEPT, Exclusions
 from jobs.store.runs import lock
 from tests.factories import rating, write_table, write_units

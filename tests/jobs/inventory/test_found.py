@@ -14,9 +14,17 @@ import pytest
 from jobs import gc, ls, rm
 from jobs.errors import InputError
 from jobs.inventory.copying import copy_files, plan_copy
-from jobs.inventory.found import files_by_table, find_tables
-from jobs.inventory.rated_run import find_rated_run
-from jobs.inventory.shown import age, flat_lines, in_columns, short_hash, size
+from jobs.inventory.found import (
+    RatedRun,
+    age,
+    files_by_table,
+    find_rated_run,
+    find_tables,
+    flat_lines,
+    in_columns,
+    short_hash,
+    size,
+)
 from jobs.runtime.command_line import cli
 from jobs.runtime.process import console
 from jobs.store import run_files
@@ -24,7 +32,7 @@ from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.runs import lock
-from tests.factories import picture, rating, rows_of, write_table, write_units
+from tests.factories import picture, rating, record, rows_of, write_table, write_units
 from tests.jobs.store import small_runs
 
 IMAGES = [picture(number) for number in range(3)]
@@ -365,3 +373,36 @@ def test_identities_are_copied_first_and_manifests_last(tmp_path: Path, monkeypa
         assert names[:2] == ["identity.json"] * 2
         assert set(names[-4:]) == {"manifest.json", "units.jsonl"}
         assert lock.LEASE not in names
+
+
+def test_records_and_images_are_the_tables_with_the_most_rows(tmp_path: Path) -> None:
+    ratings = write_table(tmp_path / "ratings", "ratings", [rating("i", "ann", "sensitive", "yes")])
+    for name, rows in {"few": 1, "most": 3, "some": 2}.items():
+        write_table(tmp_path / "records" / name, "records", [record(f"{name}{number}") for number in range(rows)])
+        write_table(tmp_path / "images" / name, "images", [picture(number) for number in range(rows)])
+    records, images = (str(tmp_path / kind / "most") for kind in ("records", "images"))
+    assert find_rated_run(str(tmp_path)) == RatedRun([ratings], [], records, images)
+
+
+def test_a_folder_is_a_run_if_it_has_more_than_ratings(tmp_path: Path) -> None:
+    """Tables, globs, folders of ratings and folders without tables are opened as what they are."""
+    rows = [rating("i", "ann", "sensitive", "yes")]
+    only, mixed = tmp_path / "only", tmp_path / "mixed"
+    tables = [write_table(only / name, "ratings", rows) for name in "ab"]
+    for place in (str(only), tables[0], f"{only}/*", f"{only}/[ab]", str(tmp_path / "nothing")):
+        assert find_rated_run(place) is None, place
+    of_mixed = write_table(mixed / "ratings", "ratings", rows)
+    items = [write_table(mixed / name, "items", [{"item_id": name}]) for name in ("x", "y")]
+    assert find_rated_run(str(mixed)) == RatedRun([of_mixed], items, None, None)
+    assert find_rated_run(f"{tmp_path}/m*") is None
+    write_table(tmp_path / "other" / "images", "images", [picture(0)])
+    write_table(tmp_path / "other" / "items", "items", [])
+    with pytest.raises(InputError, match=r"^ratings=.*/other: has tables of images, items, but none of ratings$"):
+        find_rated_run(f"{tmp_path}/other")
+
+
+def test_trial_runs_are_left_out_also_where_only_ratings_are(tmp_path: Path) -> None:
+    rows = [rating("i", "ann", "sensitive", "yes")]
+    whole = write_table(tmp_path / "whole", "ratings", rows)
+    write_table(tmp_path / "trial", "ratings", rows, limit=1)
+    assert find_rated_run(str(tmp_path)) == RatedRun([whole], [], None, None)
