@@ -8,7 +8,6 @@ fixture `ray_session`.
 import asyncio
 import functools
 import os
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,15 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.errors import InputError, RunError
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.stage_contract import Read, Stage
+from jobs.runtime.worker_reports import as_run_errors
 from jobs.store.runs.table_run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
-
-
-class WorkerError(Exception):
-    """An actor's error, with its trace as the text, as Ray raises it."""
 
 
 @contextmanager
@@ -63,7 +58,7 @@ def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[
     from jobs.runtime.stage_runners import StageRunner
     from jobs.runtime.unit_blocks import UnitReader, UnitSink, count_rows
 
-    with _as_run_errors():
+    with as_run_errors(None):
         sent_read, target, sent_stages = _sent((read, run.target, list(stages)))
         reader = UnitReader(sent_read, target, sent_stages, board=None)
         sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None)
@@ -88,7 +83,7 @@ def _process(run: TableRun, *, stage: Stage, resources: Resources, **_: Any) -> 
     from jobs.runtime.stage_runners import UnitRunner
 
     if run.todo:
-        with _as_run_errors():
+        with as_run_errors(None):
             runner = UnitRunner(stage=_sent(stage), board=None, target=run.target)
             for task in run.todo:
                 runner(_block(task))
@@ -105,16 +100,3 @@ def _sent(value: Any) -> Any:
     from ray import cloudpickle
 
     return cloudpickle.loads(cloudpickle.dumps(value))
-
-
-@contextmanager
-def _as_run_errors() -> Iterator[None]:
-    from jobs.runtime.worker_reports import as_run_errors
-
-    with as_run_errors():
-        try:
-            yield
-        except (InputError, RunError):
-            raise
-        except Exception as error:
-            raise WorkerError(traceback.format_exc()) from error

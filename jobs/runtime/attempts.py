@@ -17,7 +17,7 @@ import itertools
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -29,7 +29,9 @@ from actors.ids import content_id
 from actors.status import PROCESS_DIED, TIMED_OUT, Reason, Status, failed_status
 from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
+from jobs.runtime.board import BoardPart, RunBoard
 from jobs.runtime.process.console import say
+from jobs.runtime.worker_reports import REMEDY, WarningCounts
 
 BATCH_ATTEMPTS = 2  # attempts at a batch as a whole
 UNIT_ATTEMPTS = 3  # attempts at a unit that an actor processes alone
@@ -41,12 +43,10 @@ DEVICE_STARTS = 2  # constructors that may fail on one device while they succeed
 # Devices that may fail before a growing cluster is given up: more may join, but they would fail as well.
 GROWING_FAULTS = 3
 LEAVE_S = 2.0  # a process that got a bad device waits before it ends, so that the holder is the next to get that device
-ANSWER_S = 60.0  # longest wait for the board; without an answer nothing is counted
-REMEDY = "there is too little memory, or the data crash a native library"
 
 
 class Ledger:
-    """The attempts of all workers; kept by the `jobs.runtime.board.Board`."""
+    """The attempts of all workers; part of the run's board."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
@@ -136,18 +136,12 @@ def device_of_process() -> Device:
 
 
 class BadDevices:
-    """The GPUs that failed; part of the `jobs.runtime.board.RunRecords`.
+    """The GPUs that failed; part of the run's board."""
 
-    Args:
-        start_holder: starts a `GpuHolder` for a device, with its number; the holder ends when the returned value is
-        dropped.
-    """
-
-    def __init__(self, start_holder: Callable[[Device, int], Any]) -> None:
-        self._start_holder = start_holder
+    def __init__(self) -> None:
         self._reasons: dict[Device, str] = {}
         self._numbers = itertools.count()
-        self._holders: dict[int, Any] = {}
+        self._holders: dict[int, Any] = {}  # a `GpuHolder` ends when its handle is dropped
         self._awaited: dict[Device, int] = {}  # the holder that has not reported yet which GPUs it got
         self._strays: dict[Device, list[int]] = {}  # holders that got other GPUs
 
@@ -159,14 +153,14 @@ class BadDevices:
         """Return why each bad device is not used, by device."""
         return self._reasons
 
-    def occupy(self, device: Device) -> None:
-        """Start a holder for the device, unless one is about to start."""
+    def occupy(self, device: Device, board: RunBoard) -> None:
+        """Start a holder for the device, unless one is about to start; it reports to `board`."""
         if device not in self._awaited:
             number = next(self._numbers)
             self._awaited[device] = number
-            self._holders[number] = self._start_holder(device, number)
+            self._holders[number] = start_holder(board, device, number)
 
-    def placed(self, device: Device, number: int, gpus: tuple[str, ...]) -> None:
+    def placed(self, device: Device, number: int, gpus: tuple[str, ...], board: RunBoard) -> None:
         """Record the GPUs that a holder got; if they are not those of the device, start another holder."""
         if self._awaited.get(device) != number:
             return
@@ -176,21 +170,20 @@ class BadDevices:
                 del self._holders[stray]
         else:
             self._strays.setdefault(device, []).append(number)
-            self.occupy(device)
+            self.occupy(device, board)
 
 
 class GpuHolder:
     """An actor that occupies a GPU without using it, and reports to the board which one it got."""
 
-    def __init__(self, *, board: Any, run: str, device: Device, number: int) -> None:
-        board.call.remote(run, "placed", device, number, device_of_process().gpus)
+    def __init__(self, *, board: RunBoard, device: Device, number: int) -> None:
+        board.part(BadDevices).tell(BadDevices.placed, device, number, device_of_process().gpus, board)
 
 
-def start_holder(board: Any, run: str, device: Device, number: int) -> Any:
+def start_holder(board: RunBoard, device: Device, number: int) -> Any:
     """Start a `GpuHolder` on the machine of `device` as soon as there is room, and return its handle.
 
-    Args:
-        board: handle of the board, whose process must call this, because the holder ends with it.
+    The process of the board calls this, because the holder ends with the process that started it.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -198,40 +191,49 @@ def start_holder(board: Any, run: str, device: Device, number: int) -> Any:
     strategy = NodeAffinitySchedulingStrategy(device.node, soft=False)
     actor: Any = ray.remote(GpuHolder)
     options = actor.options(num_cpus=0, num_gpus=device.share, scheduling_strategy=strategy)
-    return options.remote(board=board, run=run, device=device, number=number)
+    return options.remote(board=board, device=device, number=number)
 
 
 class Attempts:
     """Records a worker's attempts on the board.
 
     Args:
-        board: a `jobs.runtime.board.RunBoard`; None: nothing is counted.
+        board: the run's board; None: nothing is counted.
         stage: name of the stage, which is part of every key.
         timeout_s: the time after which a `HangWatch` ends the process of an attempt; None: no limit.
     """
 
-    def __init__(self, board: Any, stage: str, timeout_s: float | None = None) -> None:
+    def __init__(self, board: RunBoard | None, stage: str, timeout_s: float | None = None) -> None:
         self._board, self._stage, self._timeout_s = board, stage, timeout_s
         self._device = device_of_process() if board is not None else Device("")
         self._running: list[str] = []  # keys of this process's attempts
+
+    @property
+    def _ledger(self) -> BoardPart[Ledger]:
+        assert self._board is not None
+        return self._board.part(Ledger)
+
+    @property
+    def _devices(self) -> BoardPart[BadDevices]:
+        assert self._board is not None
+        return self._board.part(BadDevices)
 
     def begin(self, *key: str) -> int:
         """Record an attempt and return the number of earlier ones during which the process ended."""
         if self._board is None:
             return 0
         self._running.append(self._key(key))
-        earlier: int = self._ask("begin", self._running[-1], self._timeout_s, otherwise=0)
-        return earlier
+        return self._ledger.ask(0, Ledger.begin, self._running[-1], self._timeout_s)
 
     def reason(self, *key: str) -> Reason:
         """Return why the earlier attempts are not done: the process died, or it was ended after `timeout_s`."""
-        return TIMED_OUT if self._ask("timed_out", self._key(key), otherwise=False) else PROCESS_DIED
+        return TIMED_OUT if self._ledger.ask(False, Ledger.timed_out, self._key(key)) else PROCESS_DIED
 
     def end(self, *key: str, by_device: bool = True) -> None:
         """Record that the attempt is done; `by_device`: the device took part in it, which shows that it works."""
         if self._board is not None:
             self._running.remove(self._key(key))
-            self._board.tell("end", self._key(key), self._device.name if by_device else "")
+            self._ledger.tell(Ledger.end, self._key(key), self._device.name if by_device else "")
 
     @contextlib.contextmanager
     def start(self) -> Iterator[None]:
@@ -240,7 +242,7 @@ class Attempts:
         Raises:
             RunError: its process ended during each of the last `STARTS` constructors, or no device is left.
         """
-        if self._device.gpus and self._device in self._bad_devices():
+        if self._device.gpus and self._device in self._devices.ask({}, BadDevices.bad_devices):
             self._check_others()
             self._leave_to_holder()
         if (earlier := self.begin("start", _actor(self._board))) >= STARTS:
@@ -253,22 +255,22 @@ class Attempts:
             raise
         self.end("start", _actor(self._board), by_device=False)
         if self._device.gpus:
-            self._board.tell("started", self._stage, self._device.name)
+            self._ledger.tell(Ledger.started, self._stage, self._device.name)
 
     def _judge_start(self, error: Exception) -> None:
         """Condemn the device on which a constructor failed, if the device is the likely cause."""
         if not self._device.gpus:
             return
         cause = isinstance(error, MissingDeviceError) or is_device_lost(error)
-        if self._ask("failed_start", self._stage, self._device.name) or cause:
+        if self._ledger.ask(False, Ledger.failed_start, self._stage, self._device.name) or cause:
             self._condemn(f"cannot start {self._stage} ({first_line(error)})")
             self._check_others()
-            self._ask("occupy", self._device)
+            self._occupy()
 
     def give_up(self, unit: str, reason: str) -> None:
         """Leave out a unit."""
         if self._board is not None:
-            self._board.tell("give_up", unit, reason)
+            self._ledger.tell(Ledger.give_up, unit, reason)
 
     def leave(self, error: Exception) -> NoReturn:
         """End this process because its device failed, so that Ray starts the actor again where there is room.
@@ -278,7 +280,7 @@ class Attempts:
         """
         if self._board is None:
             raise error
-        times = self._ask("fault", self._device.name, self._running, otherwise=0)
+        times = self._ledger.ask(0, Ledger.fault, self._device.name, self._running)
         if times >= DEVICE_FAULTS:
             self._condemn(f"failed {times} times without a result ({first_line(error)})")
             self._check_others()
@@ -288,10 +290,11 @@ class Attempts:
 
     def _condemn(self, reason: str) -> None:
         """Stop using the device in this run, and warn the user."""
-        self._ask("condemn", self._device, reason)
-        self._board.tell("forget_attempts", self._device.name)
-        place = {"node": self._device.machine}
-        self._board.tell("warn", f"{self._device.name} {reason}; it is not used any more in this run", place)
+        assert self._board is not None
+        self._devices.ask(None, BadDevices.condemn, self._device, reason)
+        self._ledger.tell(Ledger.forget_attempts, self._device.name)
+        text = f"{self._device.name} {reason}; it is not used any more in this run"
+        self._board.part(WarningCounts).tell(WarningCounts.warn, text, {"node": self._device.machine})
 
     def _check_others(self) -> None:
         """Check that there is another device.
@@ -299,31 +302,27 @@ class Attempts:
         Raises:
             RunError: there is none; names all that failed.
         """
-        bad = self._bad_devices()
+        bad = self._devices.ask({}, BadDevices.bad_devices)
         gpus = {(device.node, gpu) for device in bad for gpu in device.gpus}
         left = _cluster_gpus() - len(gpus)
-        if self._device.gpus and (left >= len(self._device.gpus) or (self._board.grows and len(gpus) < GROWING_FAULTS)):
+        if self._device.gpus and (left >= len(self._device.gpus) or (self._grows and len(gpus) < GROWING_FAULTS)):
             return
         listed = "; ".join(f"{device.name} {reason}" for device, reason in bad.items())
         raise RunError(f"{listed}; no other GPU is left: repair or replace the machine and run the same command again")
 
-    def _bad_devices(self) -> dict[Device, str]:
-        return dict(self._ask("bad_devices", otherwise={}))
+    @property
+    def _grows(self) -> bool:
+        return self._board is not None and self._board.grows
+
+    def _occupy(self) -> None:
+        assert self._board is not None
+        self._devices.ask(None, BadDevices.occupy, self._device, self._board)
 
     def _leave_to_holder(self) -> NoReturn:
         """End this process, and have its device occupied."""
-        self._ask("occupy", self._device)
+        self._occupy()
         time.sleep(LEAVE_S)
         os._exit(1)
-
-    def _ask(self, method: str, *arguments: Any, otherwise: Any = None) -> Any:
-        """Return the board's answer, or `otherwise` while the board restarts, which must not end the run."""
-        import ray
-
-        try:
-            return self._board.ask(method, *arguments, timeout=ANSWER_S)
-        except (ray.exceptions.RayError, TimeoutError):
-            return otherwise
 
     def _key(self, key: Sequence[str]) -> str:
         return content_id(self._stage, *key)

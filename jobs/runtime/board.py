@@ -1,58 +1,42 @@
-"""The counters of a driver's runs, in a small Ray actor: workers add to them, and the driver reads them."""
+"""What the workers of a driver's runs share, in a small Ray actor: counters, attempts, bad GPUs, warnings, errors.
+
+Everything that workers share is an object of an ordinary class, a part of the board: `board.part(Ledger)` calls the
+methods of the run's `Ledger`, which exists from the first call on.
+"""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from uuid import uuid4
 
-from jobs.runtime.attempts import BadDevices, Ledger, start_holder
-from jobs.runtime.process.timings import Measured
-from jobs.runtime.worker_reports import Collected, ErrorTotals
-
 REPORT_EVERY_S = 0.5
+ANSWER_S = 60.0  # longest wait of a worker for the board; without an answer it continues
+DRIVER_ANSWER_S = 5.0  # the same, of the driver
 
 Counts = dict[str, tuple[int, int, Counter[str]]]  # stage -> done, errors, notes
-
-
-class RunRecords(Ledger, BadDevices, Collected, Measured, ErrorTotals):
-    """The attempts, bad devices, warnings, times and errors of a run's workers."""
-
-    def __init__(self, run: str) -> None:
-        BadDevices.__init__(self, lambda device, number: start_holder(_this_actor(), run, device, number))
-        Ledger.__init__(self)
-        Collected.__init__(self)
-        Measured.__init__(self)
-        ErrorTotals.__init__(self)
+T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 
 class Board:
-    """The counters of all runs, and the attempts and warnings of their workers, kept in a separate Ray actor."""
+    """The parts of all runs, kept in a separate Ray actor."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, Counts] = {}
-        self._records: dict[str, RunRecords] = {}
-        self._life = uuid4().hex
+        self._runs: dict[str, dict[type, Any]] = defaultdict(dict)
 
-    def add(self, run: str, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
-        """Add to the counters of a run's stage."""
-        stages = self._runs.setdefault(run, {})
-        total_done, total_errors, total_notes = stages.get(stage, (0, 0, Counter()))
-        stages[stage] = (total_done + done, total_errors + errors, total_notes + Counter(notes))
-
-    def read(self, run: str) -> tuple[str, Counts]:
-        """Return a name of this board's process, and by stage the (done, errors, notes) since it started."""
-        return self._life, self._runs.get(run, {})
-
-    def call(self, run: str, method: str, *arguments: Any) -> Any:
-        """Call a method of the run's `RunRecords`."""
-        return getattr(self._records.setdefault(run, RunRecords(run)), method)(*arguments)
+    def call(self, run: str, kind: type[T], method: Callable[..., R], arguments: tuple[Any, ...]) -> R:
+        """Call a method of the run's part of this class."""
+        parts = self._runs[run]
+        if kind not in parts:
+            parts[kind] = kind()
+        return method(parts[kind], *arguments)
 
     def forget(self, run: str) -> None:
         """Remove what belongs to a run that ended."""
         self._runs.pop(run, None)
-        self._records.pop(run, None)
 
 
 @dataclass(frozen=True)
@@ -64,44 +48,35 @@ class RunBoard:
     grows: bool = False  # whether the cluster may get more machines
     run: str = field(default_factory=lambda: uuid4().hex)
 
-    def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
-        """Add to the counters of a stage, without waiting."""
-        self.actor.add.remote(self.run, stage, done, errors, notes)
-
-    def read(self, *, timeout: float) -> tuple[str, Counts]:
-        """Return the result of `Board.read`, waiting at most `timeout` seconds.
-
-        Raises:
-            RayError: the board is being restarted, or did not answer in time.
-        """
-        import ray
-
-        answer: Any = ray.get(self.actor.read.remote(self.run), timeout=timeout)
-        return answer[0], answer[1]
-
-    def tell(self, method: str, *arguments: Any) -> None:
-        """Call a method of the run's `RunRecords`, without waiting."""
-        self.actor.call.remote(self.run, method, *arguments)
-
-    def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
-        """Return the result of a method of the run's `RunRecords`, waiting at most `timeout` seconds.
-
-        Raises:
-            RayError: the board is being restarted, or did not answer in time.
-        """
-        import ray
-
-        return ray.get(self.actor.call.remote(self.run, method, *arguments), timeout=timeout)
+    def part(self, kind: type[T], *, timeout: float = ANSWER_S) -> "BoardPart[T]":
+        """Return the run's part of this class; `timeout` is the longest wait for an answer."""
+        return BoardPart(self, kind, timeout)
 
     def forget(self) -> None:
-        """Remove the run's counters, without waiting."""
+        """Remove what belongs to the run, without waiting."""
         self.actor.forget.remote(self.run)
 
 
-def _this_actor() -> Any:
-    import ray
+class BoardPart(Generic[T]):
+    """Calls the methods of a run's part of the board."""
 
-    return ray.get_runtime_context().current_actor
+    def __init__(self, board: RunBoard, kind: type[T], timeout: float) -> None:
+        self._board, self._kind, self._timeout = board, kind, timeout
+
+    def tell(self, method: Callable[Concatenate[T, P], object], *arguments: P.args, **_: P.kwargs) -> None:
+        """Call a method, without waiting."""
+        self._board.actor.call.remote(self._board.run, self._kind, method, arguments)
+
+    def ask(self, otherwise: R, method: Callable[Concatenate[T, P], R], *arguments: P.args, **_: P.kwargs) -> R:
+        """Return the result of a method, or `otherwise` while the board restarts, which must not end the run."""
+        import ray
+
+        call = self._board.actor.call.remote(self._board.run, self._kind, method, arguments)
+        try:
+            result: R = ray.get(call, timeout=self._timeout)
+        except (ray.exceptions.RayError, TimeoutError):
+            return otherwise
+        return result
 
 
 # By node and job of the driver: a later Ray session of this process has another board.
@@ -109,7 +84,7 @@ _boards: dict[tuple[str, str], Any] = {}
 
 
 def open_board(job: str, *, grows: bool = False) -> RunBoard:
-    """Return a run's part of the driver's board; starting the board costs a second of CPU and is done once."""
+    """Return a new run's part of the driver's board; starting the board costs a second of CPU and is done once."""
     import ray
 
     context = ray.get_runtime_context()
@@ -120,8 +95,25 @@ def open_board(job: str, *, grows: bool = False) -> RunBoard:
     return RunBoard(_boards[key], job, grows)
 
 
+class StageCounts:
+    """The counters of a run's stages; part of the run's board."""
+
+    def __init__(self) -> None:
+        self._life = uuid4().hex
+        self._stages: Counts = {}
+
+    def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
+        """Add to the counters of a stage."""
+        total_done, total_errors, total_notes = self._stages.get(stage, (0, 0, Counter()))
+        self._stages[stage] = (total_done + done, total_errors + errors, total_notes + Counter(notes))
+
+    def read(self) -> tuple[str, Counts]:
+        """Return a name of these counters, and by stage the (done, errors, notes) since they exist."""
+        return self._life, self._stages
+
+
 class Totals:
-    """The counters of a board over all its processes: a board whose machine is lost restarts with empty counters."""
+    """The counters of a run over all processes of the board: if its machine is lost, a board restarts without parts."""
 
     def __init__(self) -> None:
         self._life: str | None = None
@@ -129,7 +121,7 @@ class Totals:
         self._now: Counts = {}
 
     def update(self, life: str, counts: Counts) -> Counts:
-        """Add a result of `Board.read`; return the totals, stage -> (done, errors, notes)."""
+        """Add a result of `StageCounts.read`; return the totals, stage -> (done, errors, notes)."""
         if life != self._life:
             self._before, self._life = _sum(self._before, self._now), life
         self._now = counts
@@ -158,7 +150,8 @@ class Reporter:
     """
 
     def __init__(self, board: RunBoard | None, stage: str, on_flush: Callable[[], None] | None = None) -> None:
-        self._board, self._stage, self._on_flush = board, stage, on_flush
+        self._counts = board.part(StageCounts) if board is not None else None
+        self._stage, self._on_flush = stage, on_flush
         self._done = self._errors = 0
         self._notes: Counter[str] = Counter()
         self._sent = 0.0
@@ -175,6 +168,6 @@ class Reporter:
         """Send the counts now."""
         if self._on_flush is not None:
             self._on_flush()
-        if self._board is not None and (self._done or self._errors or self._notes):
-            self._board.add(self._stage, self._done, self._errors, dict(self._notes))
+        if self._counts is not None and (self._done or self._errors or self._notes):
+            self._counts.tell(StageCounts.add, self._stage, self._done, self._errors, dict(self._notes))
         self._done, self._errors, self._notes, self._sent = 0, 0, Counter(), time.monotonic()

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from jobs.errors import InputError
-from jobs.runtime.board import Totals, open_board
+from jobs.runtime.attempts import Ledger
+from jobs.runtime.board import DRIVER_ANSWER_S, StageCounts, Totals, open_board
 from jobs.runtime.process import console, timings
+from jobs.runtime.process.timings import PhaseTimes
 from jobs.runtime.prometheus import JobMetrics
-from jobs.runtime.worker_reports import PrintedWarnings
+from jobs.runtime.worker_reports import PrintedWarnings, WarningCounts
 
 LINE_EVERY_S = 10.0
 SUBMITTED_LINE_EVERY_S = 60.0  # for jobs that `ray job submit` started, whose output is read afterwards
@@ -116,15 +118,12 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        import ray
-
         self._stop.set()
         self._thread.join(timeout=5)
         for text in self._warnings.summary():
             console.write(self._stream, text, level="warning")
-        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
-            self.given_up = self.board.ask("given_up", timeout=5)
-            timings.DRIVER.add_workers(self.board.ask("spent", timeout=5))
+        self.given_up = self.board.part(Ledger, timeout=DRIVER_ANSWER_S).ask({}, Ledger.given_up)
+        timings.DRIVER.add_workers(self.board.part(PhaseTimes, timeout=DRIVER_ANSWER_S).ask({}, PhaseTimes.spent))
         self.board.forget()
         for metrics in self._metrics.values():
             metrics.gauge("remine_queued", 0)
@@ -135,16 +134,13 @@ class Progress:
         return [line(stage, now - (stage.since or self._begun), now=now, job=self._job) for stage in self._stages]
 
     def _refresh(self) -> None:
-        import ray
-
-        try:
-            life, read = self.board.read(timeout=5)
-            warned = self.board.ask("warnings", timeout=5)
-        except (ray.exceptions.RayError, TimeoutError):  # a board that fails must not end the run
+        read = self.board.part(StageCounts, timeout=DRIVER_ANSWER_S).ask(None, StageCounts.read)
+        warned = self.board.part(WarningCounts, timeout=DRIVER_ANSWER_S).ask(None, WarningCounts.warnings)
+        if read is None or warned is None:
             return
         for text, place in self._warnings.new_lines(warned):
             console.write(self._stream, text, level="warning", **place)
-        counts = self._totals.update(life, read)
+        counts = self._totals.update(*read)
         for stage in self._stages:
             stage.read(*counts.get(stage.name, (0, 0, Counter())), now=time.monotonic())
             if stage.total is not None:

@@ -20,7 +20,7 @@ from actors.status import TIMED_OUT, Reason
 from actors.vlm.errors import is_device_lost, is_out_of_memory
 from jobs.errors import InputError, RunError
 from jobs.runtime import worker_reports
-from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_failed
+from jobs.runtime.attempts import BATCH_ATTEMPTS, UNIT_ATTEMPTS, Attempts, mark_failed
 from jobs.runtime.board import Reporter, RunBoard
 from jobs.runtime.process.timings import WorkerTimes
 from jobs.runtime.prometheus import JobMetrics
@@ -34,7 +34,7 @@ from jobs.runtime.stage_contract import (
     check_outputs,
     spread_tallies,
 )
-from jobs.runtime.worker_reports import ErrorLimit
+from jobs.runtime.worker_reports import REMEDY, ErrorLimit, reported_errors
 from jobs.store.writer import Target, UnitTask, UnitWriter
 from jobs.tables import TableError
 
@@ -170,11 +170,14 @@ class StageChain:
     """Calls the actors of consecutive stages one after the other, in one process."""
 
     def __init__(self, *, stages: Sequence[Stage], board: RunBoard | None, row_timeout_s: float | None) -> None:
-        self._runners = [StageRunner(stage=stage, board=board, row_timeout_s=row_timeout_s) for stage in stages]
+        self._board = board
+        with reported_errors(board):
+            self._runners = [StageRunner(stage=stage, board=board, row_timeout_s=row_timeout_s) for stage in stages]
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        for runner in self._runners:
-            batch = runner(batch)
+        with reported_errors(self._board):
+            for runner in self._runners:
+                batch = runner(batch)
         return batch
 
 
@@ -190,7 +193,7 @@ class UnitRunner:
     ) -> None:
         worker_reports.send_to(board)
         self._attempts = Attempts(board, stage.name)
-        with self._attempts.start():
+        with reported_errors(board), self._attempts.start():
             self._times = WorkerTimes(board, stage.name)
             self._actor = stage.actor(**stage.kwargs)
         self._times.end()
@@ -201,33 +204,36 @@ class UnitRunner:
         self._errors = ErrorLimit(board, target.max_error_share)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        for text in batch[TASK].to_pylist():
-            task = UnitTask.from_json(text)
-            worker_reports.working_on([text])
-            self._times.begin()
-            if (earlier := self._attempts.begin("unit", task.unit.name)) >= UNIT_ATTEMPTS:
-                why = f"the process of {self._name} ended, or made no progress, {earlier} times; {REMEDY}"
-                self._attempts.give_up(task.unit.name, why)
-                continue
-            begun = time.perf_counter()
-            writer = UnitWriter(self._target, task)
-            try:
-                with self._watch.watching(), writer:
-                    self._actor(task, writer, self._report)
-                    self._errors.check(writer.errors)
-            except OUR_ERRORS:
-                raise
-            except Exception as error:
-                if self._board is None or is_device_lost(error):
-                    raise
-                self._attempts.give_up(task.unit.name, f"{self._name} failed: {reason_of(error).message}")
-                self._attempts.end("unit", task.unit.name, by_device=False)
-                continue
-            self._metrics.add_unit(writer.counts, seconds=time.perf_counter() - begun)
-            self._times.end()
-            self._attempts.end("unit", task.unit.name)
-            self._report.flush()
+        with reported_errors(self._board):
+            for text in batch[TASK].to_pylist():
+                worker_reports.working_on([text])
+                self._run(UnitTask.from_json(text))
         return batch
+
+    def _run(self, task: UnitTask) -> None:
+        self._times.begin()
+        if (earlier := self._attempts.begin("unit", task.unit.name)) >= UNIT_ATTEMPTS:
+            why = f"the process of {self._name} ended, or made no progress, {earlier} times; {REMEDY}"
+            self._attempts.give_up(task.unit.name, why)
+            return
+        begun = time.perf_counter()
+        writer = UnitWriter(self._target, task)
+        try:
+            with self._watch.watching(), writer:
+                self._actor(task, writer, self._report)
+                self._errors.check(writer.errors)
+        except OUR_ERRORS:
+            raise
+        except Exception as error:
+            if self._board is None or is_device_lost(error):
+                raise
+            self._attempts.give_up(task.unit.name, f"{self._name} failed: {reason_of(error).message}")
+            self._attempts.end("unit", task.unit.name, by_device=False)
+            return
+        self._metrics.add_unit(writer.counts, seconds=time.perf_counter() - begun)
+        self._times.end()
+        self._attempts.end("unit", task.unit.name)
+        self._report.flush()
 
 
 _warm: dict[str, StageChain | UnitRunner] = {}  # of this process: the runner of the last run

@@ -16,6 +16,7 @@ On one machine, jobs share the process of a pool of one actor (`_map`).
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -60,7 +61,7 @@ def stream(
     if any(stage.rows_out != 1 for stage in stages[:-1]):
         raise ValueError("every stage but the last must return one row per row")
     expected = expected_progress(tasks, stages)
-    with as_run_errors(), Progress(name, expected, grows=resources.autoscaling) as progress:
+    with _progress(name, expected, resources) as progress:
         data = _blocks(tasks).map_batches(
             UnitReader(read, run.target, stages, board=progress.board),
             batch_format="pyarrow",
@@ -97,7 +98,7 @@ def process(
         return
     pool = _limit_actors(getattr(resources, stage.pool), len(run.todo))
     expected = [StageProgress(stage.pool, total, counted)]
-    with as_run_errors(), Progress(name, expected, grows=resources.autoscaling) as progress:
+    with _progress(name, expected, resources) as progress:
         # The actors read their input themselves: no rows are read ahead, and no reading processes are needed.
         data = _map(
             _blocks(_largest_first(run.todo)),
@@ -110,6 +111,12 @@ def process(
         )
         _run(data)
     run.given_up.update(progress.given_up)
+
+
+@contextmanager
+def _progress(name: str, expected: list[StageProgress], resources: res.Resources) -> Iterator[Progress]:
+    with Progress(name, expected, grows=resources.autoscaling) as progress, as_run_errors(progress.board):
+        yield progress
 
 
 def _run(data: ray.data.Dataset) -> None:

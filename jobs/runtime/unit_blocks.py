@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import RunError
-from jobs.runtime.attempts import REMEDY, UNIT_ATTEMPTS, Attempts
+from jobs.runtime.attempts import UNIT_ATTEMPTS, Attempts
 from jobs.runtime.board import RunBoard
 from jobs.runtime.prometheus import JobMetrics
 from jobs.runtime.selection import exclusions
@@ -25,7 +25,7 @@ from jobs.runtime.stage_contract import (
     Stage,
     sum_tallies,
 )
-from jobs.runtime.worker_reports import ErrorLimit
+from jobs.runtime.worker_reports import REMEDY, ErrorLimit, reported_errors
 from jobs.store.object_rows import read_unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 
@@ -44,7 +44,8 @@ class UnitReader:
         if (earlier := attempts.begin(task.unit.name)) >= UNIT_ATTEMPTS:
             attempts.give_up(task.unit.name, f"the process that reads it ended {earlier} times; {REMEDY}")
             return batch.slice(0, 0)
-        rows = self._rows(task, text)
+        with reported_errors(self._board):
+            rows = self._rows(task, text)
         attempts.end(task.unit.name, by_device=False)
         return rows
 
@@ -95,7 +96,8 @@ class UnitSink:
             if (earlier := attempts.begin(task.unit.name)) >= UNIT_ATTEMPTS:
                 attempts.give_up(task.unit.name, f"the process that writes it ended {earlier} times; {REMEDY}")
                 continue
-            self._write_unit(task, rows.filter(pc.equal(tasks.indices, index)))
+            with reported_errors(self._board):
+                self._write_unit(task, rows.filter(pc.equal(tasks.indices, index)))
             attempts.end(task.unit.name, by_device=False)
         return pa.table({})
 

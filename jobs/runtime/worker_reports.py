@@ -8,15 +8,14 @@ defines which kinds of errors are due to the input, which never stop a run.
 """
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from actors.errors import ModelError
+from actors.errors import ModelError, first_line
 from jobs.errors import InputError, RunError
-from jobs.runtime.attempts import REMEDY
+from jobs.runtime.board import DRIVER_ANSWER_S, RunBoard
 from jobs.runtime.cluster import local_ray
 from jobs.store.counts import Failures, ItemErrors
 from jobs.store.files import faults
@@ -28,16 +27,13 @@ MOST_TEXTS = 100  # different warnings that a board keeps
 LEAST_ITEMS = 100  # with fewer the share means little, and a single item must not end a small run
 LEAST_FAILED = 10
 KINDS_NAMED = 3
-ANSWER_S = 60.0  # longest wait for the board; without an answer nothing is stopped
-_ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Invalid|BadZipFile)): (.+)$", re.MULTILINE)
-_DEAD_ACTOR = re.compile(r"class_name: MapWorker\(MapBatches\((\w+)\)\)")
-WHOLE_SENTENCES = (RunError.__name__, ModelError.__name__)  # errors whose message is complete
-_WRAPPERS = ("UserCodeException", "ActorDiedError")
+REMEDY = "there is too little memory, or the data crash a native library"  # for processes that end
+TRACE = "ray.verbose=true shows its trace"
 _tasks: list[str] = []  # the tasks of this process's current batch, as JSON
 
 
-class Collected:
-    """The warnings of all workers; part of the `jobs.runtime.board.RunRecords`."""
+class WarningCounts:
+    """The warnings of all workers; part of the run's board."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -64,7 +60,7 @@ class PrintedWarnings:
         self.counts: Counter[str] = Counter()
 
     def new_lines(self, read: dict[str, tuple[int, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-        """Add a result of `Collected.warnings`; return the lines of new warnings, each with its place."""
+        """Add a result of `WarningCounts.warnings`; return the lines of new warnings, each with its place."""
         lines = [
             (f"warning of a worker: {text}", place) for text, (_, place) in read.items() if text not in self.counts
         ]
@@ -77,9 +73,9 @@ class PrintedWarnings:
 
 
 class _Sender(logging.Handler):
-    def __init__(self, board: Any) -> None:
+    def __init__(self, board: RunBoard) -> None:
         super().__init__(level=logging.WARNING)
-        self._board = board
+        self._warnings = board.part(WarningCounts)
         self._place = _place()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -87,7 +83,7 @@ class _Sender(logging.Handler):
         try:
             units = [UnitTask.from_json(task).unit.name for task in _tasks]
             place = {**self._place, "units": units}
-            self._board.tell("warn", (record.getMessage().splitlines() or [""])[0], place)
+            self._warnings.tell(WarningCounts.warn, (record.getMessage().splitlines() or [""])[0], place)
         except Exception:
             self.handleError(record)
 
@@ -106,7 +102,7 @@ def working_on(tasks: Sequence[str]) -> None:
     _tasks[:] = tasks
 
 
-def send_to(board: Any) -> None:
+def send_to(board: RunBoard | None) -> None:
     """Send the warnings of this process to `board` from now on; a process that is used again has only one sender."""
     working_on([])
     for logger in map(logging.getLogger, LOGGERS):
@@ -116,51 +112,87 @@ def send_to(board: Any) -> None:
             logger.addHandler(_Sender(board))
 
 
-@contextmanager
-def as_run_errors() -> Iterator[None]:
-    """Convert the errors that Ray raises about a worker to a RunError of one line.
+class WorkerErrors:
+    """The errors that workers raised and that end the run; part of the run's board."""
 
-    The messages of a RunError and of a ModelError stay as they are. An error of storage is described by its place,
+    def __init__(self) -> None:
+        self._last: RunError | None = None
+
+    def add(self, error: RunError) -> None:
+        """Record the error of a worker, before the worker raises it."""
+        self._last = error
+
+    def last(self) -> RunError | None:
+        """Return the error that was recorded last."""
+        return self._last
+
+
+@contextmanager
+def reported_errors(board: RunBoard | None) -> Iterator[None]:
+    """Report an error that a worker raises to the board: Ray hands on no more than its text to the driver."""
+    try:
+        yield
+    except Exception as error:
+        if board is not None:
+            board.part(WorkerErrors).ask(None, WorkerErrors.add, run_error(error))
+        raise
+
+
+def run_error(error: Exception) -> RunError:
+    """Return the error with which a run ends because a worker raised `error`.
+
+    A RunError stays as it is, and so does the message of a ModelError. An error of storage is described by its place,
     cause and remedy, as on the driver.
+    """
+    if isinstance(error, RunError):
+        return error
+    if isinstance(error, ModelError):
+        return RunError(str(error))
+    if faults.is_of_store(error) and (sentence := faults.sentence(error)):
+        return RunError(f"{sentence}. {faults.KEPT}")
+    return RunError(f"a worker failed: {type(error).__name__}: {first_line(error)} ({TRACE})")
+
+
+@contextmanager
+def as_run_errors(board: RunBoard | None) -> Iterator[None]:
+    """Convert the errors that Ray raises on the driver to a RunError of one line.
+
+    Args:
+        board: has the errors of workers; None: they are raised here as they are, without Ray.
 
     Raises:
-        RunError: a worker failed.
+        RunError: a worker failed, or Ray.
     """
     try:
         yield
-    except (KeyboardInterrupt, InputError, RunError):
+    except (InputError, RunError):
         raise
     except Exception as error:
-        trace = str(error)
-        if (raised := _raised(trace)) and raised[0] in WHOLE_SENTENCES:
-            raise RunError(raised[1]) from error
-        if isinstance(error, OSError) and faults.is_full(error):  # not a worker's error, which Ray would wrap
-            sentence = f"{local_ray.describe_full(error)}, {local_ray.MORE_MEMORY}"
-            raise RunError(f"{sentence}. {faults.KEPT}") from error
-        if local_ray.OVER_CAPACITY in trace:
-            raise RunError(f"{local_ray.describe_over_capacity()}. {faults.KEPT}") from error
-        if raised and (storage := faults.sentence_of_text(raised[1])):
-            raise RunError(f"{storage}. {faults.KEPT}") from error
-        raise RunError(f"a worker failed: {describe(trace)} (ray.verbose=true shows its trace)") from error
+        raise (run_error(error) if board is None else _of_ray(error, board)) from error
 
 
-def describe(trace: str) -> str:
-    """Return the error that a worker raised, read from the text of Ray's exception."""
-    if raised := _raised(trace):
-        return f"{raised[0]}: {raised[1]}"
-    if dead := _DEAD_ACTOR.search(trace):
-        return f"the process of {dead.group(1).replace('_', ' and ')} ended; {REMEDY}"
-    return (trace.strip() or "Ray gave no reason").splitlines()[-1]
+def _of_ray(error: Exception, board: RunBoard) -> RunError:
+    """Return the error of the worker that made Ray raise `error`, or what Ray says of a process or itself."""
+    from ray import exceptions
 
-
-def _raised(trace: str) -> tuple[str, str] | None:
-    """Return the name and the message of the last error in a trace."""
-    errors = [(kind, message) for kind, message in _ERROR_LINE.findall(trace) if kind not in _WRAPPERS]
-    return errors[-1] if errors else None
+    in_constructor = isinstance(error, exceptions.RayActorError) and error.actor_init_failed
+    if isinstance(error, exceptions.UserCodeException) or in_constructor:
+        reported = board.part(WorkerErrors, timeout=DRIVER_ANSWER_S).ask(None, WorkerErrors.last)
+        if reported is not None:
+            return reported
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, exceptions.OutOfDiskError):
+        return RunError(f"{local_ray.describe_over_capacity()}. {faults.KEPT}")
+    if faults.is_full(error):  # of Ray on the driver
+        assert isinstance(error, OSError)
+        return RunError(f"{local_ray.describe_full(error)}, {local_ray.MORE_MEMORY}. {faults.KEPT}")
+    if isinstance(cause, exceptions.RayActorError | exceptions.WorkerCrashedError):
+        return RunError(f"a process of the run ended; {REMEDY} ({TRACE})")
+    return RunError(f"a worker failed: {type(cause).__name__}: {first_line(cause)} ({TRACE})")
 
 
 class ErrorTotals:
-    """The errors in the units that a run wrote; kept by the `jobs.runtime.board.Board`."""
+    """The errors in the units that a run wrote; part of the run's board."""
 
     def __init__(self) -> None:
         self._errors = ItemErrors()
@@ -175,13 +207,13 @@ class ErrorLimit:
     """Records a worker's errors on the board.
 
     Args:
-        board: a `jobs.runtime.board.RunBoard`; None: only units of this process are counted.
+        board: the run's board; None: only units of this process are counted.
         share: the largest allowed share, the key `max_error_share`; None: any.
     """
 
-    def __init__(self, board: Any, share: float | None) -> None:
+    def __init__(self, board: RunBoard | None, share: float | None) -> None:
         self._board, self._share = board, share
-        self._totals = ErrorTotals()
+        self._of_process = ErrorTotals()
 
     def check(self, unit: ItemErrors) -> None:
         """Count a unit's errors before it is written.
@@ -198,14 +230,8 @@ class ErrorLimit:
 
     def _sum(self, unit: ItemErrors) -> ItemErrors:
         if self._board is None:
-            return self._totals.add_errors(unit)
-        import ray
-
-        try:
-            total: ItemErrors = self._board.ask("add_errors", unit, timeout=ANSWER_S)
-        except (ray.exceptions.RayError, TimeoutError):  # a board that restarts must not end the run
-            return ItemErrors()
-        return total
+            return self._of_process.add_errors(unit)
+        return self._board.part(ErrorTotals).ask(ItemErrors(), ErrorTotals.add_errors, unit)
 
 
 def sentence(total: ItemErrors, share: float) -> str:

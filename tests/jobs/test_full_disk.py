@@ -28,6 +28,7 @@ from tests.in_process import stages_in_process
 from tests.jobs.kill_drill import arguments_of, check_equal, read_tables, write_corpus_files
 from tests.jobs.running_job import Running
 from tests.jobs.runtime.cluster.ray_clusters import environment, running_cluster
+from tests.jobs.runtime.ending_stage import LocalBoard
 from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
 
 SIZE_MB = 8
@@ -214,7 +215,10 @@ def test_what_ray_raises_when_its_memory_and_the_disk_are_full(monkeypatch: pyte
 
     monkeypatch.setenv("RAY_TMPDIR", "/scratch")
     sentence = r"^RAY_TMPDIR=/scratch: .*; free space there .*object_store_memory_gb"
-    with pytest.raises(RunError, match=sentence), as_run_errors():
+    with pytest.raises(RunError, match=sentence), as_run_errors(LocalBoard()):
         raise OutOfDiskError
-    with pytest.raises(RunError, match=r"^RAY_TMPDIR=/scratch: No space left on device .*; free"), as_run_errors():
+    with (
+        pytest.raises(RunError, match=r"^RAY_TMPDIR=/scratch: No space left on device .*; free"),
+        as_run_errors(LocalBoard()),
+    ):
         raise OSError(errno.ENOSPC, "No space left on device")  # of Ray on the driver

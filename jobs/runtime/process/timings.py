@@ -7,13 +7,16 @@ model's libraries and loading its weights, and how long the first batch took.
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobs.runtime.board import RunBoard
 
 START, FIRST = "start", "first batch"
 
 
-class Measured:
-    """The times of a run's workers, as part of the `jobs.runtime.board.RunRecords`."""
+class PhaseTimes:
+    """The times of a run's workers; part of the run's board."""
 
     def __init__(self) -> None:
         self._spent: dict[str, dict[str, float]] = defaultdict(dict)
@@ -30,8 +33,9 @@ class Measured:
 class WorkerTimes:
     """Reports, from a worker, the times of its actor's start and first batch; does nothing without a board."""
 
-    def __init__(self, board: Any, actor: str) -> None:
-        self._board, self._actor, self._left = board, actor, [START, FIRST]
+    def __init__(self, board: "RunBoard | None", actor: str) -> None:
+        self._times = board.part(PhaseTimes) if board is not None else None
+        self._actor, self._left = actor, [START, FIRST]
         self.begin()
 
     def begin(self) -> None:
@@ -40,8 +44,8 @@ class WorkerTimes:
 
     def end(self) -> None:
         """End the phase; phases after the first batch are not reported."""
-        if self._left and self._board is not None:
-            self._board.tell("spend", self._actor, self._left.pop(0), time.perf_counter() - self._begun)
+        if self._left and self._times is not None:
+            self._times.tell(PhaseTimes.spend, self._actor, self._left.pop(0), time.perf_counter() - self._begun)
 
 
 class Phases:
@@ -62,7 +66,7 @@ class Phases:
         self._since = now
 
     def add_workers(self, spent: Mapping[str, Mapping[str, float]]) -> None:
-        """Add the times returned by `Measured.spent`."""
+        """Add the times returned by `PhaseTimes.spent`."""
         self._workers.update({actor: dict(phases) for actor, phases in spent.items()})
 
     def take_lines(self) -> list[str]:

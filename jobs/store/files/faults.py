@@ -21,7 +21,6 @@ CHECKSUM_SETTINGS = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required AWS_RESPONSE
 
 KEPT = "Completed units are kept; run the same command again to resume."
 _SPOOL = re.compile(rf"(?P<folder>.*)/{PREFIX}[^/]*(?:/.*)?")
-_OF_SYSTEM = re.compile(r"\[Errno (?P<number>\d+)\] (?P<cause>.*?)(?:: '(?P<place>.*)')?", re.DOTALL)
 _S3 = re.compile(r"AWS Error (?P<code>.+?) during (?P<operation>\w+) operation: (?P<message>.*)", re.DOTALL)
 _KEY = re.compile(r" key '(?P<key>.*)' in bucket '(?P<bucket>[^']+)'", re.DOTALL)
 _BUCKET = re.compile(r" bucket '(?P<bucket>[^']+)'")
@@ -109,15 +108,6 @@ def sentence(error: BaseException, place: str = "") -> str | None:
     if is_full(error) and (temporary := _temporary(_filename(error))):
         return _join(temporary, *_local(error, ""), "or set TMPDIR to a folder with more space")
     return _join(exact, *_local(error, exact))
-
-
-def sentence_of_text(text: str) -> str | None:
-    """Return the same as `sentence`, from the text of an error, which is all that is left of a worker's error."""
-    if (answer := _parse_answer(text)) is not None:
-        return _describe(answer, answer.place)
-    if (match := _OF_SYSTEM.fullmatch(text.strip())) is None:
-        return None
-    return sentence(OSError(int(match["number"]), match["cause"], match["place"]))
 
 
 def is_of_store(error: BaseException) -> bool:

@@ -1,17 +1,21 @@
 """A stage whose process ends at some rows, and a board without Ray."""
 
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from actors import schemas
 from actors.status import Status
 from actors.vlm.errors import EngineError
-from jobs.runtime.board import RunBoard, RunRecords
+from jobs.runtime.board import ANSWER_S, BoardPart, RunBoard
 from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, Stage
 from jobs.runtime.stage_runners import StageRunner
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
+
+T = TypeVar("T")
 
 
 class Ended(BaseException):
@@ -19,24 +23,36 @@ class Ended(BaseException):
 
 
 class LocalBoard(RunBoard):
-    """Keeps its records and the counts that are sent to it, in this process."""
+    """Keeps its parts, and the arguments sent to each, in this process."""
 
-    records: RunRecords
-    sent: list[tuple[str, int, int, dict[str, int]]]
+    parts: dict[type, Any]
+    told: dict[type, list[tuple[Any, ...]]]
 
     def __init__(self) -> None:
         super().__init__(None)
-        object.__setattr__(self, "records", RunRecords("r"))
-        object.__setattr__(self, "sent", [])
+        object.__setattr__(self, "parts", {})
+        object.__setattr__(self, "told", defaultdict(list))
 
-    def tell(self, method: str, *arguments: Any) -> None:
-        getattr(self.records, method)(*arguments)
+    def of(self, kind: type[T]) -> T:
+        """The run's part of this class."""
+        part: T = self.parts.setdefault(kind, kind())
+        return part
 
-    def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
-        return getattr(self.records, method)(*arguments)
+    def part(self, kind: type[T], *, timeout: float = ANSWER_S) -> BoardPart[T]:
+        return LocalPart(self, kind, timeout)
 
-    def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
-        self.sent.append((stage, done, errors, notes))
+
+class LocalPart(BoardPart[T]):
+    """Calls a part of this process."""
+
+    _board: LocalBoard
+
+    def tell(self, method: Callable[..., object], *arguments: Any, **_: Any) -> None:
+        self._board.told[self._kind].append(arguments)
+        method(self._board.of(self._kind), *arguments)
+
+    def ask(self, otherwise: Any, method: Callable[..., Any], *arguments: Any, **_: Any) -> Any:
+        return method(self._board.of(self._kind), *arguments)
 
 
 class Rater:

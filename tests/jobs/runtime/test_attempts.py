@@ -3,6 +3,7 @@
 import os
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -24,9 +25,11 @@ from jobs.runtime.attempts import (
     Ledger,
     mark_failed,
 )
+from jobs.runtime.board import RunBoard
 from jobs.runtime.stage_contract import TASK, Read, Stage, sum_tallies
 from jobs.runtime.stage_runners import StageRunner, UnitRunner
 from jobs.runtime.unit_blocks import UnitReader, UnitSink
+from jobs.runtime.worker_reports import REMEDY, WarningCounts
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask
 from tests.jobs.runtime.ending_stage import Ended, LocalBoard, Rater, batch, restarted_until_done
@@ -38,7 +41,7 @@ def test_a_row_that_ends_its_process_each_time_is_an_error_after_three(board: Lo
     assert ended == 3
     assert returned["status"].to_pylist() == ["ok", "ok", "error", "ok", "ok", "ok"]
     assert returned["error_kind"].to_pylist()[2] == PROCESS_DIED.kind == "process_died"
-    assert len(board.records._open) == 1  # what is done is forgotten, but not the row
+    assert len(board.of(Ledger)._open) == 1  # what is done is forgotten, but not the row
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -53,7 +56,7 @@ def test_rows_at_which_the_stage_raises_are_errors_of_their_kind(
     assert returned["error_kind"].to_pylist() == [None, "ValueError", None, None, "out_of_memory", None]
     assert returned["error_message"].to_pylist()[1] == "ValueError: cursed"
     assert sum_tallies(returned) == {"seen": {"rows": 6}}  # nothing twice
-    assert not board.records._open or not counted
+    assert not board.of(Ledger)._open or not counted
 
 
 def test_a_stage_that_raises_at_the_marked_row_or_breaks_its_contract_ends_the_run(board: LocalBoard) -> None:
@@ -96,7 +99,7 @@ def test_units_that_end_the_process_that_reads_or_writes_them_are_left_out(board
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     for stage in ("UnitReader", "UnitSink"):
         for _ in range(UNIT_ATTEMPTS):
-            board.records.begin(Attempts(board, stage)._key(("u1",)), None)
+            board.of(Ledger).begin(Attempts(board, stage)._key(("u1",)), None)
     task = pa.table({TASK: [UnitTask(Unit("u1", ()), 0, ()).to_json()]})
 
     def rows(_: UnitTask) -> pa.Table:
@@ -104,9 +107,9 @@ def test_units_that_end_the_process_that_reads_or_writes_them_are_left_out(board
 
     reader = UnitReader(Read(rows, "item_id", "item_id"), target, [Stage("judge", Rater, {})], board)
     assert reader(task).num_rows == 0
-    assert board.records.given_up() == {"u1": f"the process that reads it ended 3 times; {attempts.REMEDY}"}
+    assert board.of(Ledger).given_up() == {"u1": f"the process that reads it ended 3 times; {REMEDY}"}
     UnitSink(target, board=board)(task.set_column(0, TASK, task[TASK].dictionary_encode()))
-    assert board.records.given_up() == {"u1": f"the process that writes it ended 3 times; {attempts.REMEDY}"}
+    assert board.of(Ledger).given_up() == {"u1": f"the process that writes it ended 3 times; {REMEDY}"}
     assert not list(tmp_path.iterdir())
 
 
@@ -120,9 +123,9 @@ def test_a_unit_at_which_its_actor_raises_is_left_out_and_the_next_is_done(board
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     tasks = pa.table({TASK: [UnitTask(Unit(name, ()), 0, ()).to_json() for name in ("u1", "u2")]})
     UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(tasks)
-    assert board.records.given_up() == {"u1": "Mine failed: ValueError: cursed"}
+    assert board.of(Ledger).given_up() == {"u1": "Mine failed: ValueError: cursed"}
     assert [path.name for path in tmp_path.iterdir()] == ["u2.parquet"]
-    assert not board.records._open
+    assert not board.of(Ledger)._open
     errors["u2"] = OSError("the store is gone")
     with pytest.raises(OSError, match="gone"):
         UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(tasks)
@@ -161,7 +164,7 @@ def test_a_stage_that_ends_even_at_the_marked_row_ends_the_run(board: LocalBoard
 
 def test_a_unit_that_ends_its_process_each_time_is_left_out(board: LocalBoard, tmp_path: Path) -> None:
     for attempt in range(UNIT_ATTEMPTS):
-        assert board.records.begin(Attempts(board, "Mine")._key(("unit", "u1")), None) == attempt
+        assert board.of(Ledger).begin(Attempts(board, "Mine")._key(("unit", "u1")), None) == attempt
 
     class Mine:
         def __call__(self, *_: Any) -> None:
@@ -170,7 +173,7 @@ def test_a_unit_that_ends_its_process_each_time_is_left_out(board: LocalBoard, t
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     task = UnitTask(Unit("u1", ()), 0, ())
     UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(pa.table({TASK: [task.to_json()]}))
-    assert list(board.records.given_up()) == ["u1"]
+    assert list(board.of(Ledger).given_up()) == ["u1"]
     assert not list(tmp_path.iterdir())
 
 
@@ -181,7 +184,7 @@ def test_a_constructor_that_ends_its_process_each_time_ends_the_run(board: Local
     message = "the process of Judge ended 4 times while it started; there is too little memory"
     with pytest.raises(RunError, match=message), Attempts(board, "Judge").start():
         pass
-    board.records._open.clear()
+    board.of(Ledger)._open.clear()
     for _ in range(2 * STARTS):  # a spot machine a day
         with Attempts(board, "Judge").start():
             pass
@@ -229,13 +232,14 @@ def test_a_failed_device_restarts_the_actor_while_the_board_restarts(
     def leave(_: int) -> None:
         raise Ended
 
-    def ask(*_: Any, **__: Any) -> Any:
+    def get(*_: Any, **__: Any) -> Any:
         raise errors.pop()
 
     errors = [TimeoutError(), ray.exceptions.ActorDiedError()]
     monkeypatch.setattr(os, "_exit", leave)
-    attempts = Attempts(board, "Judge")
-    monkeypatch.setattr(LocalBoard, "ask", ask)
+    handle: Any = SimpleNamespace(call=SimpleNamespace(remote=lambda *_: None))
+    attempts = Attempts(RunBoard(handle), "Judge")
+    monkeypatch.setattr(ray, "get", get)
     while errors:
         with pytest.raises(Ended):
             attempts.leave(EngineError("CUDA error"))
@@ -247,7 +251,7 @@ class Cluster:
     def __init__(self, board: LocalBoard, monkeypatch: pytest.MonkeyPatch, *, gpus: int) -> None:
         self.free, self.board, self.monkeypatch = list(range(gpus)), board, monkeypatch
         self.holders: list[Device] = []
-        board.records._start_holder = self.hold
+        monkeypatch.setattr(attempts, "start_holder", self.hold)
         monkeypatch.setattr(attempts, "LEAVE_S", 0)
         monkeypatch.setattr(attempts, "_cluster_gpus", lambda: float(gpus))
         monkeypatch.setattr(attempts, "device_of_process", self.device)
@@ -256,7 +260,7 @@ class Cluster:
     def device(self) -> Device:
         return Device("10.0.0.7", "n", (str(self.free[0]),), 1.0)
 
-    def hold(self, device: Device, _: int) -> None:
+    def hold(self, _: RunBoard, device: Device, number: int) -> None:
         self.holders.append(device)
 
     def ended(self, _: int) -> None:
@@ -285,8 +289,8 @@ def test_what_failed_on_a_bad_device_is_retried_on_another(board: LocalBoard, mo
     assert ended == DEVICE_FAULTS
     assert set(returned["status"].to_pylist()) == {"ok"}  # rows that were marked on the way are not lost
     assert [device.gpus for device in cluster.holders] == [("0",)]
-    assert "machine 10.0.0.7, GPU 0 failed 5 times without a result" in next(iter(board.records.warnings()))
-    assert not board.records._open
+    assert "machine 10.0.0.7, GPU 0 failed 5 times without a result" in next(iter(board.of(WarningCounts).warnings()))
+    assert not board.of(Ledger)._open
 
 
 def test_a_device_without_a_driver_is_left_at_once(board: LocalBoard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,13 +324,13 @@ def test_other_errors_of_constructors_count_only_where_others_start(
 
     for _ in range(5):
         fail()
-    assert not board.records.bad_devices()  # all may fail
-    board.records.started("Judge", cluster.device().name)
+    assert not board.of(BadDevices).bad_devices()  # all may fail
+    board.of(Ledger).started("Judge", cluster.device().name)
     fail()
-    assert not board.records.bad_devices()  # this one too, though an earlier actor started on it
-    board.records.started("Judge", "another")
+    assert not board.of(BadDevices).bad_devices()  # this one too, though an earlier actor started on it
+    board.of(Ledger).started("Judge", "another")
     fail()
-    assert [device.gpus for device in board.records.bad_devices()] == [("0",)]
+    assert [device.gpus for device in board.of(BadDevices).bad_devices()] == [("0",)]
     assert len(cluster.holders) == 1
 
 
@@ -359,27 +363,30 @@ def test_what_was_attempted_on_a_bad_device_has_its_whole_time_again(monkeypatch
     assert not ledger.timed_out("slow")
 
 
-def test_holders_that_were_given_other_gpus_stay_until_one_has_the_right_one() -> None:
+def test_holders_that_were_given_other_gpus_stay_until_one_has_the_right_one(
+    board: LocalBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Handle:
         pass
 
     started: list[int] = []
     living = weakref.WeakValueDictionary[int, Handle]()
 
-    def start_holder(_: Device, number: int) -> Handle:
+    def start_holder(_: RunBoard, device: Device, number: int) -> Handle:
         started.append(number)
         living[number] = handle = Handle()
         return handle
 
-    devices, bad = BadDevices(start_holder), Device("m", "n", ("3",), 1.0)
-    devices.occupy(bad)
-    devices.occupy(bad)  # the actor came back to it: one is on the way
+    monkeypatch.setattr(attempts, "start_holder", start_holder)
+    devices, bad = BadDevices(), Device("m", "n", ("3",), 1.0)
+    devices.occupy(bad, board)
+    devices.occupy(bad, board)  # the actor came back to it: one is on the way
     assert started == [0]
-    devices.placed(bad, 0, ("5",))
-    devices.placed(bad, 1, ("6",))
+    devices.placed(bad, 0, ("5",), board)
+    devices.placed(bad, 1, ("6",), board)
     assert sorted(living) == started == [0, 1, 2]
-    devices.placed(bad, 2, ("3",))
+    devices.placed(bad, 2, ("3",), board)
     assert sorted(living) == [2]
-    devices.placed(bad, 2, ("3",))
-    devices.occupy(bad)  # the other half of the GPU
+    devices.placed(bad, 2, ("3",), board)
+    devices.occupy(bad, board)  # the other half of the GPU
     assert sorted(living) == [2, 3]

@@ -5,42 +5,53 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 
 from jobs.runtime import board as board_module
-from jobs.runtime.board import REPORT_EVERY_S, Board, Reporter, Totals
-from jobs.store.counts import ItemErrors
+from jobs.runtime.attempts import Ledger
+from jobs.runtime.board import ANSWER_S, REPORT_EVERY_S, Board, Reporter, RunBoard, StageCounts, Totals
+from tests.jobs.runtime.ending_stage import LocalBoard
 
 
-def test_a_run_that_ended_leaves_neither_counters_nor_attempts() -> None:
-    """Another run with the same name begins at 0; the counters of other runs stay."""
+def test_a_run_that_ended_leaves_nothing() -> None:
+    """Another run with the same name begins at 0; the parts of other runs stay."""
     board = Board()
     for run in ("first", "second"):
-        board.add(run, "judge", 2, 1, {"retries": 3})
-        board.call(run, "give_up", "unit", "reason")
+        board.call(run, StageCounts, StageCounts.add, ("judge", 2, 1, {"retries": 3}))
+        board.call(run, Ledger, Ledger.give_up, ("unit", "reason"))
     board.forget("first")
-    assert (board.read("first")[1], board.call("first", "given_up")) == ({}, {})
-    assert board.read("second")[1] == {"judge": (2, 1, Counter(retries=3))}
-    assert board.call("second", "given_up") == {"unit": "reason"}
+    assert board.call("first", StageCounts, StageCounts.read, ())[1] == {}
+    assert board.call("first", Ledger, Ledger.given_up, ()) == {}
+    assert board.call("second", StageCounts, StageCounts.read, ())[1] == {"judge": (2, 1, Counter(retries=3))}
+    assert board.call("second", Ledger, Ledger.given_up, ()) == {"unit": "reason"}
 
 
-def test_each_run_has_warnings_times_and_errors_of_its_workers() -> None:
-    board = Board()
-    for _ in range(2):
-        board.call("first", "warn", "slow", {"actor": "a"})
-        board.call("first", "spend", "a", "start", 2.0)
-        errors = board.call("first", "add_errors", ItemErrors(3))
-    assert board.call("first", "warnings") == {"slow": (2, {"actor": "a"})}
-    assert board.call("first", "spent") == {"a": {"start": 2.0}}
-    assert errors.items == 6
-    assert (board.call("second", "warnings"), board.call("second", "spent")) == ({}, {})
-    assert board.call("second", "add_errors", ItemErrors(1)).items == 1
+def test_a_part_of_a_board_calls_methods_and_an_answer_that_is_late_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    board, waits = Board(), list[float]()
+
+    def get(answer: Any, timeout: float) -> Any:
+        waits.append(timeout)
+        if timeout < 1:
+            raise TimeoutError
+        return answer
+
+    monkeypatch.setattr(ray, "get", get)
+    handle: Any = SimpleNamespace(call=SimpleNamespace(remote=board.call))
+    run, other = RunBoard(handle), RunBoard(handle)
+    run.part(Ledger).tell(Ledger.give_up, "unit", "reason")
+    assert run.part(Ledger).ask({}, Ledger.given_up) == {"unit": "reason"}
+    assert run.part(Ledger, timeout=0.5).ask({}, Ledger.given_up) == {}
+    assert other.part(Ledger).ask({}, Ledger.given_up) == {}
+    assert waits == [ANSWER_S, 0.5, ANSWER_S]
 
 
-def test_counters_are_added_by_run_and_stage() -> None:
-    board = Board()
+def test_counters_are_added_by_stage() -> None:
+    counts = StageCounts()
     for stage, done in (("judge", 1), ("decode", 2), ("judge", 4)):
-        board.add("run", stage, done, 1, {"retries": done})
-    assert board.read("run")[1] == {"judge": (5, 2, Counter(retries=5)), "decode": (2, 1, Counter(retries=2))}
+        counts.add(stage, done, 1, {"retries": done})
+    assert counts.read()[1] == {"judge": (5, 2, Counter(retries=5)), "decode": (2, 1, Counter(retries=2))}
 
 
 def test_totals_add_the_counters_of_every_board_that_was_lost() -> None:
@@ -53,9 +64,10 @@ def test_totals_add_the_counters_of_every_board_that_was_lost() -> None:
 
 def test_a_reporter_sends_each_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most every half second; notes alone are sent, too; each sending is a sign of progress."""
-    seconds, sent, progress = [10.0], [], []
+    seconds, progress = [10.0], list[float]()
     monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    board: Any = SimpleNamespace(add=lambda *counts: sent.append(counts))
+    board = LocalBoard()
+    sent = board.told[StageCounts]
     reporter = Reporter(board, "judge", lambda: progress.append(seconds[0]))
     reporter.add(1)
     reporter.add(2, errors=1, retries=3)

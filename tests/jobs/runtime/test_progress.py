@@ -7,9 +7,10 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import progress
-from jobs.runtime.board import Board, Reporter, RunBoard, Totals, board_options
+from jobs.runtime.board import Reporter, StageCounts, Totals, board_options
 from jobs.runtime.progress import INTERVAL, SUBMITTED, StageProgress, line, line_interval
 from tests.cases import check_cases
+from tests.jobs.runtime.ending_stage import LocalBoard
 
 
 def test_lines() -> None:
@@ -78,44 +79,29 @@ def test_a_submitted_job_prints_a_line_per_minute_unless_the_environment_says_ot
             line_interval({INTERVAL: wrong})
 
 
-class Sent:
-    """Stands for the Ray actor: keeps what was sent."""
-
-    def __init__(self) -> None:
-        self.board, self.times = Board(), 0
-        self.add = self
-
-    def remote(self, *arguments: Any) -> None:
-        self.times += 1
-        self.board.add(*arguments)
-
-
 def test_a_reporter_gathers_and_loses_nothing() -> None:
-    sent = Sent()
-    run, other = RunBoard(sent), RunBoard(sent)
+    board, other = LocalBoard(), LocalBoard()
     Reporter(other, "mine").add(5)
-    reporter = Reporter(run, "mine")
+    reporter = Reporter(board, "mine")
     for _ in range(500):
         reporter.add(2, errors=1, matched=3)
     reporter.flush()
     reporter.flush()
-    assert sent.board.read(run.run)[1] == {"mine": (1000, 500, Counter(matched=1500))}
-    assert sent.times < 11
-    sent.board.forget(run.run)
-    assert not sent.board.read(run.run)[1]
-    assert sent.board.read(other.run)[1] == {"mine": (5, 0, Counter())}
+    assert board.of(StageCounts).read()[1] == {"mine": (1000, 500, Counter(matched=1500))}
+    assert len(board.told[StageCounts]) < 11
+    assert other.of(StageCounts).read()[1] == {"mine": (5, 0, Counter())}
     Reporter(None, "mine").add(1)  # without a board it is silent
 
 
 def test_a_board_that_restarts_elsewhere_loses_no_counts() -> None:
-    totals, first, second = Totals(), Board(), Board()
-    first.add("run", "judge", 5, 1, {"tokens": 7})
-    assert totals.update(*first.read("run")) == {"judge": (5, 1, Counter(tokens=7))}
-    assert totals.update(*first.read("run")) == {"judge": (5, 1, Counter(tokens=7))}
-    assert totals.update(*second.read("run")) == {"judge": (5, 1, Counter(tokens=7))}
-    second.add("run", "judge", 2, 0, {"tokens": 1})
-    second.add("run", "decode", 3, 0, {})
-    assert totals.update(*second.read("run")) == {"judge": (7, 1, Counter(tokens=8)), "decode": (3, 0, Counter())}
+    totals, first, second = Totals(), StageCounts(), StageCounts()
+    first.add("judge", 5, 1, {"tokens": 7})
+    assert totals.update(*first.read()) == {"judge": (5, 1, Counter(tokens=7))}
+    assert totals.update(*first.read()) == {"judge": (5, 1, Counter(tokens=7))}
+    assert totals.update(*second.read()) == {"judge": (5, 1, Counter(tokens=7))}
+    second.add("judge", 2, 0, {"tokens": 1})
+    second.add("decode", 3, 0, {})
+    assert totals.update(*second.read()) == {"judge": (7, 1, Counter(tokens=8)), "decode": (3, 0, Counter())}
     options = board_options("0" * 56)
     assert options["max_restarts"] == -1
     assert options["scheduling_strategy"].soft

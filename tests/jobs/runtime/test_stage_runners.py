@@ -9,7 +9,7 @@ import pytest
 
 from actors import schemas
 from jobs.errors import RunError
-from jobs.runtime.board import Reporter
+from jobs.runtime.board import Reporter, StageCounts
 from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK, Stage
 from jobs.runtime.stage_runners import STDERR, HangWatch, StageRunner, UnitRunner, reason_of
 from jobs.store.units import Unit
@@ -46,7 +46,7 @@ def test_a_stage_reports_its_rows_errors_and_tokens_after_each_batch(board: Loca
     runner = StageRunner(stage=Stage("judge", Tallying, {}), board=board)
     for items in (3, 1):
         runner(batch(items))
-    assert board.sent == [("judge", 3, 1, {"tokens": 30}), ("judge", 1, 0, {"tokens": 10})]
+    assert board.told[StageCounts] == [("judge", 3, 1, {"tokens": 30}), ("judge", 1, 0, {"tokens": 10})]
 
 
 def test_a_batch_keeps_the_columns_of_its_unit_and_the_first_row_has_the_tally(board: LocalBoard) -> None:
@@ -78,7 +78,7 @@ def test_a_unit_is_reported_when_it_is_written(board: LocalBoard, tmp_path: Path
     target = Target(str(tmp_path), "records", {}, "i", {}, None)
     tasks = pa.table({TASK: [UnitTask(Unit(name, ())).to_json() for name in ("u1", "u2")]})
     UnitRunner(stage=Stage("mine", Mine, {}), board=board, target=target)(tasks)
-    assert board.sent == [("mine", 5, 1, {}), ("mine", 5, 1, {})]
+    assert board.told[StageCounts] == [("mine", 5, 1, {}), ("mine", 5, 1, {})]
 
 
 class Labels:

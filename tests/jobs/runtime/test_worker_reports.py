@@ -8,14 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, UserCodeException
 
 from actors import schemas
 from actors.errors import ModelError, has_other_shapes
 from actors.status import INPUT_KINDS, NETWORK_KINDS
 from jobs.errors import InputError, RunError
 from jobs.runtime import lifecycle, stages, worker_reports
-from jobs.runtime.attempts import REMEDY
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import FailingRows
@@ -23,15 +22,19 @@ from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, Stage
 from jobs.runtime.stage_runners import StageRunner
 from jobs.runtime.worker_reports import (
-    ANSWER_S,
     LEAST_FAILED,
     LEAST_ITEMS,
     MOST_TEXTS,
-    Collected,
+    REMEDY,
+    TRACE,
     ErrorLimit,
+    ErrorTotals,
     PrintedWarnings,
+    WarningCounts,
+    WorkerErrors,
     as_run_errors,
-    describe,
+    reported_errors,
+    run_error,
     send_to,
 )
 from jobs.store.counts import Failure, ItemErrors
@@ -40,6 +43,7 @@ from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from tests.jobs.runtime.cluster.numbered_units import NUMBERED
+from tests.jobs.runtime.ending_stage import LocalBoard, LocalPart
 
 
 class Same:
@@ -52,8 +56,8 @@ class Same:
 
 
 def test_warnings_of_workers_are_printed_once_and_counted() -> None:
-    collected, printed, log = Collected(), PrintedWarnings(), logging.getLogger("actors.judge")
-    board = SimpleNamespace(tell=lambda method, *arguments: getattr(collected, method)(*arguments))
+    board, printed, log = LocalBoard(), PrintedWarnings(), logging.getLogger("actors.judge")
+    collected = board.of(WarningCounts)
     task = UnitTask(Unit("u7", ())).to_json()
     try:
         for _ in range(2):  # a process that is used again sends each warning once
@@ -96,7 +100,7 @@ def test_a_stage_says_which_units_it_works_on(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_board_that_is_full_counts_the_warnings_that_it_knows() -> None:
     """Each with the place where it was logged first."""
-    collected = Collected()
+    collected = WarningCounts()
     for number in range(MOST_TEXTS + 1):
         collected.warn(f"number {number}", {"node": "a"})
     for node in "bc":
@@ -115,14 +119,14 @@ def test_the_most_frequent_warnings_are_summed_up_first() -> None:
 
 def test_a_worker_that_is_used_again_keeps_other_handlers_and_forgets_its_units() -> None:
     logger, other = logging.getLogger("jobs"), logging.NullHandler()
-    sent: list[tuple[Any, ...]] = []
-    board = SimpleNamespace(tell=lambda *arguments: sent.append(arguments))
+    board = LocalBoard()
+    sent = board.told[WarningCounts]
     logger.addHandler(other)
     try:
         worker_reports.working_on([UnitTask(Unit("u7", ())).to_json()])
         send_to(board)
         logger.warning("")
-        assert sent == [("warn", "", {"units": []})]
+        assert [(text, place["units"]) for text, place in sent] == [("", [])]
         send_to(None)
         assert other in logger.handlers
         logger.warning("x")
@@ -132,17 +136,11 @@ def test_a_worker_that_is_used_again_keeps_other_handlers_and_forgets_its_units(
         logger.removeHandler(other)
 
 
-TRACE = """ray::MapBatches(judge)() (pid=1, ip=127.0.0.1)
-  File "actors/judge.py", line 1, in __init__
-{error}
-"""
-
-
 def test_a_model_error_keeps_its_message_and_others_name_their_origin() -> None:
-    with pytest.raises(RunError, match=r"^/m: cannot load the model \(cut\)$"), as_run_errors():
-        raise RuntimeError(TRACE.format(error="actors.errors.ModelError: /m: cannot load the model (cut)"))
-    with pytest.raises(RunError, match=r"^a worker failed: ValueError: a list \(ray\.verbose=true"), as_run_errors():
-        raise RuntimeError(TRACE.format(error="ValueError: a list"))
+    assert str(run_error(ModelError("/m: cannot load the model (cut)"))) == "/m: cannot load the model (cut)"
+    assert str(run_error(ValueError("a list\nof two lines"))) == f"a worker failed: ValueError: a list ({TRACE})"
+    failed = RunError("it failed", key="k")
+    assert run_error(failed) is failed
 
 
 def test_the_message_begins_with_the_key_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +148,7 @@ def test_the_message_begins_with_the_key_of_the_model(monkeypatch: pytest.Monkey
     cfg = config.load("judge", cli.job("judge").schema, overrides)
 
     def execute(_: Any) -> None:
-        with as_run_errors():
-            raise RuntimeError(TRACE.format(error=f"{ModelError.__module__}.ModelError: /models/mine: cannot load"))
+        raise run_error(ModelError("/models/mine: cannot load"))
 
     monkeypatch.setattr(cli, "job", lambda _: SimpleNamespace(execute=execute))
     with pytest.raises(RunError, match=r"^model\.checkpoint=/models/mine: cannot load$"):
@@ -164,28 +161,34 @@ def test_errors_about_shapes_are_not_those_of_a_device() -> None:
     assert not has_other_shapes(RuntimeError("CUDA error: out of memory"))
 
 
-def test_a_trace_without_an_error_ends_in_its_last_line() -> None:
-    assert describe("the first line\nthe last line \n") == "the last line"
-    assert describe(" \n") == "Ray gave no reason"
-
-
-def test_a_process_that_ended_is_named_by_its_stages() -> None:
-    trace = "The actor died unexpectedly.\n\tclass_name: MapWorker(MapBatches(decode_embed))\n\tactor_id: 1"
-    assert describe(trace).startswith(f"the process of decode and embed ended; {REMEDY}")
-    assert describe(f"{trace}\nValueError: a list") == "ValueError: a list"
-    wrapped = "ray.exceptions.ActorDiedError: it died\nray.exceptions.UserCodeException: no\n"
-    assert describe(f"{wrapped}KeyError: 'a'\nray.exceptions.ActorDiedError: it died") == "KeyError: 'a'"
-
-
 @pytest.mark.parametrize("error", [InputError("k=0: no"), RunError("it failed"), KeyboardInterrupt()])
 def test_errors_of_one_line_are_raised_as_they_are(error: BaseException) -> None:
-    with pytest.raises(type(error)) as raised, as_run_errors():
+    with pytest.raises(type(error)) as raised, as_run_errors(LocalBoard()):
         raise error
     assert raised.value is error
 
 
-def test_the_last_error_of_a_trace_is_the_one_that_counts() -> None:
-    assert describe("KeyError: 'first'\nDuring handling:\nValueError: last\n") == "ValueError: last"
+def test_the_error_that_a_worker_reported_is_raised_with_its_fields() -> None:
+    board = LocalBoard()
+    for message in ("first", "last"):
+        with pytest.raises(RunError), reported_errors(board):
+            raise RunError(message, key="k", value=3)
+    with pytest.raises(RunError) as raised, as_run_errors(board):
+        raise UserCodeException("UDF failed to process a data block.")
+    assert (str(raised.value), raised.value.key) == ("k=3: last", "k")
+    with pytest.raises(ValueError, match="no board"), reported_errors(None):
+        raise ValueError("no board")
+
+
+def test_what_ray_says_itself_is_one_line() -> None:
+    board = LocalBoard()
+    board.of(WorkerErrors).add(RunError("of a constructor that succeeded later"))
+    with pytest.raises(RunError, match=rf"^a process of the run ended; {REMEDY}"), as_run_errors(board):
+        raise RayActorError
+    with pytest.raises(RunError, match=r"^a worker failed: ValueError: first line \("), as_run_errors(board):
+        raise ValueError("first line\nsecond")
+    with pytest.raises(RunError, match=r"^a worker failed: UserCodeException: UDF failed"), as_run_errors(LocalBoard()):
+        raise UserCodeException("UDF failed to process a data block.")  # the board has restarted
 
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -333,25 +336,15 @@ def test_a_network_that_is_down_stops_the_run(tmp_path: Path) -> None:
     assert written(tmp_path / "out") == {"u0"}
 
 
-def test_the_board_has_the_sum_and_a_board_that_does_not_answer_stops_nothing() -> None:
+def test_the_board_has_the_sum_and_a_board_that_does_not_answer_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     all_failed = ItemErrors(LEAST_ITEMS, {"error/oom": Failure(LEAST_ITEMS, "u", "m")})
 
-    class Board:
-        """Answers with errors of all workers, or not at all."""
-
-        def __init__(self, answer: ItemErrors | Exception) -> None:
-            self.answer = answer
-
-        def ask(self, method: str, unit: ItemErrors, *, timeout: float) -> ItemErrors:
-            assert (method, unit.items, timeout) == ("add_errors", 1, ANSWER_S)
-            if isinstance(self.answer, Exception):
-                raise self.answer
-            return self.answer
-
-    for error in (TimeoutError(), RayActorError()):
-        ErrorLimit(Board(error), 0.01).check(ItemErrors(items=1))
-    with pytest.raises(RunError, match="100 of 100 items"):
-        ErrorLimit(Board(all_failed), 0.01).check(ItemErrors(items=1))
+    board = LocalBoard()
+    board.of(ErrorTotals).add_errors(all_failed)
+    with pytest.raises(RunError, match="100 of 101 items"):
+        ErrorLimit(board, 0.01).check(ItemErrors(items=1))
+    monkeypatch.setattr(LocalPart, "ask", lambda self, otherwise, *_: otherwise)
+    ErrorLimit(board, 0.01).check(ItemErrors(items=1))
 
 
 def test_a_larger_share_is_allowed_by_the_key(tmp_path: Path) -> None:
@@ -363,14 +356,6 @@ def test_a_larger_share_is_allowed_by_the_key(tmp_path: Path) -> None:
     for share in (0, 1):
         cfg = FailingRows(out=plan.out, max_error_share=share, plan=True)
         assert lifecycle.begin("fetch", cfg, plan, pools=[]) is None
-
-
-def test_the_sentence_of_a_worker_is_the_runs() -> None:
-    trace = (
-        "ray::Write()\n  File x\nValueError: no\n\njobs.errors.RunError: max_error_share=0.01: 3 of 4 (AWS Error 403)"
-    )
-    with pytest.raises(RunError, match=r"^max_error_share=0\.01: 3 of 4 \(AWS Error 403\)$"), as_run_errors():
-        raise OSError(trace)
 
 
 def test_every_kind_that_the_sources_name_is_documented_with_its_cause() -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from actors.devices import MissingDeviceError
 from actors.vlm.errors import EngineError
 from jobs.errors import InputError, RunError
 from jobs.runtime import board, stages
+from jobs.runtime.board import StageCounts
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import Demand, NodeType, Resources, StageResources, TaskResources
@@ -271,5 +273,5 @@ def _wait_until_placeable(node: Any) -> None:
 
 def _board_life() -> str:
     """Return a name of the process of the driver's board."""
-    handle = board.open_board("test").actor
-    return str(ray.get(handle.read.remote("none"))[0])
+    run = replace(board.open_board("test"), run="none")
+    return run.part(StageCounts).ask(("", {}), StageCounts.read)[0]

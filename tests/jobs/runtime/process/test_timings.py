@@ -7,17 +7,8 @@ import pytest
 from jobs.kb import KbConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.process import timings
-from jobs.runtime.process.timings import FIRST, START, Measured, Phases, WorkerTimes
-
-
-class Board:
-    """Takes what a worker reports at once."""
-
-    def __init__(self) -> None:
-        self.measured = Measured()
-
-    def tell(self, method: str, *arguments: object) -> None:
-        getattr(self.measured, method)(*arguments)
+from jobs.runtime.process.timings import FIRST, START, Phases, PhaseTimes, WorkerTimes
+from tests.jobs.runtime.ending_stage import LocalBoard
 
 
 def test_phases_are_printed_in_order_and_workers_last() -> None:
@@ -36,17 +27,17 @@ def test_phases_are_printed_in_order_and_workers_last() -> None:
 
 
 def test_a_worker_reports_its_start_and_its_first_batch() -> None:
-    board = Board()
+    board = LocalBoard()
     times = WorkerTimes(board, "Judge")
     times.end()
     for _ in range(3):
         times.begin()
         times.end()
-    spent = board.measured.spent()
+    spent = board.of(PhaseTimes).spent()
     assert list(spent["Judge"]) == [START, FIRST]
-    board.measured.spend("Judge", START, 1000.0)
-    board.measured.spend("Judge", START, 1.0)
-    assert board.measured.spent()["Judge"][START] == 1000.0
+    board.of(PhaseTimes).spend("Judge", START, 1000.0)
+    board.of(PhaseTimes).spend("Judge", START, 1.0)
+    assert board.of(PhaseTimes).spent()["Judge"][START] == 1000.0
     WorkerTimes(None, "Judge").end()
 
 

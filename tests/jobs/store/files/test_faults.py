@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from jobs.errors import InputError, RunError
+from jobs.errors import InputError
 from jobs.runtime.command_line import cli
-from jobs.runtime.worker_reports import as_run_errors
+from jobs.runtime.worker_reports import run_error
 from jobs.store.files import faults, locations
 from jobs.store.files import s3 as s3_store
 from jobs.store.files.faults import CHECKSUM_SETTINGS
@@ -64,7 +64,7 @@ def test_the_region_that_a_store_names_is_in_the_remedy(whole: Path) -> None:
         "Message: The region 'us-east-1' is wrong"
     )
     for text, region in ((f"{malformed}; expecting 'eu-west-1'", "=eu-west-1"), (malformed, " to the bucket's")):
-        assert str(faults.sentence_of_text(text)).endswith(f"; set AWS_REGION{region}")
+        assert str(faults.sentence(OSError(text))).endswith(f"; set AWS_REGION{region}")
 
 
 def test_the_region_is_also_read_from_an_answer_without_its_header() -> None:
@@ -107,24 +107,17 @@ def test_an_answer_of_a_store_gives_place_cause_and_remedy(
             assert "\n" not in message
 
 
-def test_a_workers_error_is_recognised_by_its_text_alone(whole: Path) -> None:
+def test_an_error_of_storage_in_a_worker_ends_the_run_with_place_cause_and_remedy(whole: Path) -> None:
     with answering(411, "MissingContentLength", "no length") as endpoint, in_environment(endpoint):
         with pytest.raises(OSError, match="HTTP status 411") as raised:
             locations.publish(whole, KEY)
         message = faults.sentence(raised.value)
-    trace = f"ray::Worker()\n  File x\nray.exceptions.UserCodeException: failed\nOSError: {raised.value}\n"
-    full = "OSError: [Errno 28] No space left on device: '/out/u.parquet'\n"
-    assert faults.sentence_of_text(" [Errno 28] No space left on device: '/out/u.parquet'\n") == (
-        "/out/u.parquet: No space left on device; free space there"
-    )
-    for text, described in (
-        (trace, f"{message}. {faults.KEPT}"),
+    full = OSError(28, "No space left on device", "/out/u.parquet")
+    for error, described in (
+        (raised.value, f"{message}. {faults.KEPT}"),
         (full, f"/out/u.parquet: No space left on device; free space there. {faults.KEPT}"),
-        ("ValueError: no number\n", "a worker failed: ValueError: no number (ray.verbose=true shows its trace)"),
     ):
-        with pytest.raises(RunError) as converted, as_run_errors():
-            raise ValueError(text)
-        assert str(converted.value) == described
+        assert str(run_error(error)) == described
 
 
 def test_an_answer_without_a_message() -> None:
