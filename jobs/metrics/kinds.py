@@ -5,6 +5,7 @@ The report's tables and plots, the papers' tables and the tests read it. A table
 """
 
 from collections.abc import Iterator
+from functools import cache
 from types import ModuleType
 
 from jobs.metrics import (
@@ -68,6 +69,7 @@ def kind_of(metric: Metric) -> MetricKind:
     return KIND_OF.get(metric.name) or MetricKind(metric.name)
 
 
+@cache
 def of_topic(topic: Topic) -> tuple[str, ...]:
     """Return the names of the metrics that a table shows, in its order."""
     return tuple(kind.name for kind in KIND_OF.values() if topic in kind.topics)

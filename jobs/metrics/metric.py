@@ -8,7 +8,7 @@ import math
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TypedDict
 
 import pyarrow as pa
@@ -42,45 +42,75 @@ class Quantity(StrEnum):
         return self in (Quantity.SHARE, Quantity.DIFFERENCE)
 
 
-class Topic(StrEnum):
-    """Metrics that share a table; the value is its title."""
+@dataclass(frozen=True)
+class TopicTable:
+    """How the report shows the metrics of a topic.
 
-    RATINGS = "Ratings"
-    COMPARISONS = "Comparisons"
-    COMPETITORS = "Comparisons: competitors"
-    STATUSES = "Ratings without an answer"
-    PEOPLE = "People"
-    AGREEMENT = "Agreement among raters"
-    AGREEMENT_BY_SUBGROUP = "Agreement by subgroup"
-    VERSIONS = "One rater asked in several ways"
-    TWO_RATERS = "Agreement of two raters"
-    OTHERS = "Each rater and the other raters"
-    MAJORITIES = "Answers by majority"
-    MAJORITIES_BY_SUBGROUP = "Answers by majority, by subgroup"
-    ANSWERS_BY_SUBGROUP = "Answers by subgroup"
-    SCORES = "Scores"
-    SCORES_BY_SUBGROUP = "Scores by subgroup"
-    SUBGROUPS = "Comparison of subgroups"
-    CHANGES = "Changes between conditions"
-    OVER_BEST = "Models without ratings under the baseline, and the best one there"
-    BIASES = "Biases of judges"
-    WITH_PEOPLE = "Models and people"
-    SINGLE_RATERS = "Models and single raters of a target"
-    DEVIATIONS = "Model’s score minus a person’s"
-    GOLD = "Against gold"
-    WITHOUT_GOLD = "Rated items without gold"
-    WITHOUT_VALUE = "Rated items without a value of an attribute"
-    CROWDTRUTH = "CrowdTruth"
-    WORKERS = "CrowdTruth: workers"
-    TERMS = "Search terms"
-    REFUSALS = "Refusals"
-    REMARKS = "Items that people wrote about"
-    SPAN_STATUSES = "Texts with marked spans by status"
-    SPANS = "Marked spans"
-    DESCRIPTIONS = "Descriptions: mistakes and omissions"
-    MISTAKES = "Descriptions: kinds of mistakes"
-    DESCRIPTION_SCORES = "Scores of descriptions and people"
-    SCENE_GRAPHS = "Scene graphs"
+    Attributes:
+        title: of their table and plots; columns: the dims (or 'metric') whose values become the table's columns.
+        needs: only metrics with this dim; without: only metrics without it. The dim `versions` is only where needed.
+        counts: whether its numbers count ratings or people, and so rest on no particular cards and are often the same
+            for every question.
+        of_answers: whether it repeats numbers of a single rater's distributions of answers.
+        of_means: whether a group of raters stands for the mean of their ratings.
+        of_spans: whether it is about marked spans, which have no question.
+        plotted_first: whether its plots are unfolded at first.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    needs: str = ""
+    without: str = ""
+    counts: bool = False
+    of_answers: bool = False
+    of_means: bool = False
+    of_spans: bool = False
+    plotted_first: bool = False
+
+
+class Topic(Enum):
+    """Metrics that share a table and plots of the report, in its order."""
+
+    RATINGS = TopicTable("Ratings", ("metric",), counts=True, of_answers=True)
+    COMPARISONS = TopicTable("Comparisons", ("metric", "by"))
+    COMPETITORS = TopicTable("Comparisons: competitors", ("metric", "rater"), plotted_first=True)
+    STATUSES = TopicTable("Ratings without an answer", ("group",), counts=True, of_answers=True)
+    PEOPLE = TopicTable("People", ("metric", "of"), counts=True)
+    AGREEMENT = TopicTable("Agreement among raters", ("group",), without="attribute", plotted_first=True)
+    AGREEMENT_BY_SUBGROUP = TopicTable("Agreement by subgroup", ("group",), needs="attribute")
+    VERSIONS = TopicTable("One rater asked in several ways", ("rater",), needs="versions")
+    TWO_RATERS = TopicTable("Agreement of two raters", ("weights",))
+    OTHERS = TopicTable("Each rater and the other raters", ("metric",))
+    MAJORITIES = TopicTable("Answers by majority", ("group",), without="attribute", of_answers=True)
+    MAJORITIES_BY_SUBGROUP = TopicTable("Answers by majority, by subgroup", ("group",), needs="attribute")
+    ANSWERS_BY_SUBGROUP = TopicTable("Answers by subgroup", ("group",))
+    SCORES = TopicTable(
+        "Scores", ("metric", "threshold", "rule"), without="attribute", of_means=True, plotted_first=True
+    )
+    SCORES_BY_SUBGROUP = TopicTable(
+        "Scores by subgroup", ("metric", "group"), needs="attribute", of_means=True, plotted_first=True
+    )
+    SUBGROUPS = TopicTable("Comparison of subgroups", ("metric", "part", "threshold"))
+    CHANGES = TopicTable("Changes between conditions", ("first", "second"), plotted_first=True)
+    OVER_BEST = TopicTable("Models without ratings under the baseline, and the best one there", ("first", "second"))
+    BIASES = TopicTable("Biases of judges", ("metric", "kind"))
+    WITH_PEOPLE = TopicTable("Models and people", ("rater",), plotted_first=True)
+    SINGLE_RATERS = TopicTable("Models and single raters of a target", ("metric",))
+    DEVIATIONS = TopicTable("Model’s score minus a person’s", ("rater",))
+    GOLD = TopicTable("Against gold", ("group", "positive"), plotted_first=True)
+    WITHOUT_GOLD = TopicTable("Rated items without gold", ("metric",))
+    WITHOUT_VALUE = TopicTable("Rated items without a value of an attribute", ("metric",))
+    CROWDTRUTH = TopicTable("CrowdTruth", ("bins",), plotted_first=True)
+    WORKERS = TopicTable("CrowdTruth: workers", ("metric",))
+    TERMS = TopicTable("Search terms", ("metric",))
+    REFUSALS = TopicTable("Refusals", ("kind",))
+    REMARKS = TopicTable("Items that people wrote about", ("field",))
+    SPAN_STATUSES = TopicTable("Texts with marked spans by status", ("kind", "status"), of_spans=True)
+    SPANS = TopicTable("Marked spans", ("unit",), of_spans=True, plotted_first=True)
+    DESCRIPTIONS = TopicTable("Descriptions: mistakes and omissions", ("metric",), without="category", of_spans=True)
+    MISTAKES = TopicTable("Descriptions: kinds of mistakes", ("category",), needs="category", of_spans=True)
+    DESCRIPTION_SCORES = TopicTable("Scores of descriptions and people", ("metric", "score"), of_spans=True)
+    SCENE_GRAPHS = TopicTable("Scene graphs", ("reading", "convention"), plotted_first=True)
 
 
 AGREEMENTS = (Topic.AGREEMENT, Topic.AGREEMENT_BY_SUBGROUP, Topic.VERSIONS)

@@ -18,7 +18,7 @@ from jobs.metrics.observations import GOLD, Confusion
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.card_marks import mark_lists, marks_anchor, marks_of
 from jobs.page.card_orders import MAX_ANSWERS, MAX_LINKS, Key, answer_anchor, disagreement, score_ranges
-from jobs.page.metric_tables import COUNTED, IN_HEADING, MetricTable, each_once
+from jobs.page.metric_tables import IN_HEADING, MetricTable, each_once
 from jobs.page.page_contents import AnswerEntry, GalleryPicture, PictureRating, QuestionEntry, Wording
 from jobs.page.page_names import anchor
 
@@ -94,7 +94,7 @@ def cards_of(metric: Metric) -> str:
         return answer_anchor((dims.get("rubric", ""), dims.get("question", "")), answer)
     topics = kind_of(metric).topics
     of_answers = dims.get("question") or Topic.SCENE_GRAPHS in topics
-    if any(topic in COUNTED for topic in topics) or "attribute" in dims or not of_answers:
+    if any(topic.value.counts for topic in topics) or "attribute" in dims or not of_answers:
         return ""
     rater = dims.get("rater") or dims.get("group")
     return rater_anchor(dims, rater) if rater else ""

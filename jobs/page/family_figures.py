@@ -11,8 +11,6 @@ from jobs.metrics.metric import Metric, Quantity, Topic
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.page.card_links import cards_of
 from jobs.page.metric_tables import (
-    COUNTED,
-    FAMILIES,
     IN_HEADING,
     MetricBlock,
     belongs,
@@ -30,17 +28,11 @@ MAX_PLOTS, MAX_FOLDED = 24, 12  # plots in a figure, and in a folded one; the no
 MAX_ROWS = 24  # rows in a drawing; a plot with more has several
 MAX_SERIES = 8  # colours in a drawing; a plot with more has several
 LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
-# Families whose plots are unfolded at first.
-OPEN = frozenset({
-    Topic.AGREEMENT, Topic.SCORES, Topic.SCORES_BY_SUBGROUP, Topic.CHANGES, Topic.WITH_PEOPLE, Topic.GOLD,
-    Topic.SPANS, Topic.COMPETITORS, Topic.CROWDTRUTH, Topic.SCENE_GRAPHS,
-})  # fmt: skip
 # Dims whose values become rows of a plot; the first one counts, and the plot's title has the others.
 ROWS = (
     "part", "answer", "annotation", "category", "status", "average", "competitor", "target", "deviation", "prompt",
 )  # fmt: skip
 RATERS = ("group", "rater", "rater_a", "rater_b")
-MEANS = frozenset({Topic.SCORES, Topic.SCORES_BY_SUBGROUP})  # families whose groups of raters are means
 WITHOUT_NAME = ("Krippendorff’s α", "α")  # replacement in labels that are too long
 WIDTH, LABELS, AXIS = 3.55, 0.9, 1.7  # inches of a plot, so that three fit next to each other; least of its parts
 Axis = tuple[float, float]
@@ -97,15 +89,15 @@ def family_figures(
         sorted({metric.dims[dim] for metric in metrics for dim in (*RATERS, "model") if dim in metric.dims})
     )
     numbers = _tables(blocks, wording)
-    for family in FAMILIES:
-        chosen = _one_level([m for m in metrics if belongs(family, m) and kind_of(m).interval])
+    for topic in Topic:
+        chosen = _one_level([m for m in metrics if belongs(topic, m) and kind_of(m).interval])
         points = [_point(metric, names, wording) for metric in chosen]
         raters = {point.rater_label for point in points if point.metric.value is not None}
-        if family.title == Topic.TWO_RATERS and len(raters) > 2:
+        if topic == Topic.TWO_RATERS and len(raters) > 2:
             continue  # a heat map shows it
-        plots = [drawn for drawn in _joined(_plots(points)) if _is_shown(drawn, family.title)]
+        plots = [drawn for drawn in _joined(_plots(points)) if _is_shown(drawn, topic)]
         if sum(point.metric.value is not None for drawn in plots for point in drawn.points) > 1:
-            yield _figure(family.title, plots, places, hues, numbers.get(family.title, ()))
+            yield _figure(topic, plots, places, hues, numbers.get(topic, ()))
 
 
 def _figure(
@@ -115,7 +107,7 @@ def _figure(
     hues: Mapping[str, str],
     numbers: Sequence[tuple[str, str]],
 ) -> PageFigure:
-    limit = MAX_PLOTS if topic in OPEN else MAX_FOLDED
+    limit = MAX_PLOTS if topic.value.plotted_first else MAX_FOLDED
     shown = plots[:limit]
     axes = _axes([point for drawn in plots for point in drawn.points])
     names = unique(list(dict.fromkeys(point.rater_label for drawn in shown for point in drawn.points)))
@@ -126,14 +118,14 @@ def _figure(
     labels = max(LABELS, label_width(estimate.label for _, panel in panels for estimate in panel.estimates))
     panels = [(title, replace(panel, width=max(AXIS, WIDTH - labels))) for title, panel in panels]
     return PageFigure(
-        name=anchor("figure", topic),
-        title=topic,
+        name=anchor("figure", topic.value.title),
+        title=topic.value.title,
         about="Points are values, lines 95% intervals; a hollow point has no interval, and a dash is undefined."
         + (" Colours are raters, in the order of the legend within a row." if len(legend) > 1 else ""),
         plots=[
             plot(
                 panel,
-                title=": ".join(filter(None, (topic, title))),
+                title=": ".join(filter(None, (topic.value.title, title))),
                 description=f"Values with 95% intervals: {title or 'single values'}.",
                 heading=title,
                 labels=labels,
@@ -141,7 +133,8 @@ def _figure(
             for title, panel in panels
         ],
         numbers=numbers,
-        folded=topic not in OPEN,
+        folded=not topic.value.plotted_first,
+        topic=topic,
         notes=not_drawn([drawn.title or "single values" for drawn in plots[limit:]]),
         legend=legend,
     )
@@ -150,18 +143,18 @@ def _figure(
 def _is_shown(drawn: _Plot, topic: Topic) -> bool:
     """Return whether a plot has a value, of counted statuses one that is not 0."""
     values = [point.metric.value for point in drawn.points if point.metric.value is not None]
-    return bool(values) and (topic not in COUNTED or any(values))
+    return bool(values) and (not topic.value.counts or any(values))
 
 
 def _tables(
     blocks: Sequence[MetricBlock], wording: Mapping[tuple[str, str], Wording]
-) -> dict[str, list[tuple[str, str]]]:
-    """Return the (label, anchor) pairs of each family's tables, by its title."""
-    tables: dict[str, list[tuple[str, str]]] = {}
+) -> dict[Topic, list[tuple[str, str]]]:
+    """Return the (label, anchor) pairs of each topic's tables."""
+    tables: dict[Topic, list[tuple[str, str]]] = {}
     for block in blocks:
         question = question_title((block.rubric, block.question), wording) or block.rubric or "all"
         for table in block.tables:
-            tables.setdefault(table.title, []).append((", ".join(filter(None, (question, block.about))), table.name))
+            tables.setdefault(table.topic, []).append((", ".join(filter(None, (question, block.about))), table.name))
     return tables
 
 
@@ -198,7 +191,7 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
     key = (dims.get("rubric", ""), dims.get("question", ""))
     rater = next((dims[name] for name in ("rater", "group", *raters) if dims.get(name)), "")
     rater_label = rater_words(short, raters) or (short.dims.get("model", "") if "model" in raters else "")
-    if rater in (PEOPLE, MODELS) and MEANS & set(kind_of(metric).topics):
+    if rater in (PEOPLE, MODELS) and any(topic.value.of_means for topic in kind_of(metric).topics):
         rater_label = f"{'any' if dims.get('rule') == 'any' else 'mean'} of {rater_label}"
     return _Point(
         metric,

@@ -1,9 +1,8 @@
-"""Tables of metrics for the page: one table per family of metrics, one cell per metric, and the labels of both."""
+"""Tables of metrics for the page: one table per topic of metrics, one cell per metric, and the labels of both."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from jobs.metrics.kinds import kind_of, of_topic
 from jobs.metrics.majority import NO_MAJORITY, NONE
@@ -18,35 +17,24 @@ MAX_ROWS = 60  # of a table on the page; all rows are in the table `metrics`
 
 
 @dataclass(frozen=True)
-class MetricFamily:
-    """The table of a family of metrics: the dims (or 'metric') whose values become the columns."""
-
-    title: Topic
-    columns: tuple[str, ...]
-    needs: str = ""  # only metrics with this dim
-    without: str = ""  # only metrics without it; the dim `versions` is only in families that need it
-
-    @cached_property
-    def metrics(self) -> tuple[str, ...]:
-        """The names of its metrics."""
-        return of_topic(self.title)
-
-
-@dataclass(frozen=True)
 class MetricTable:
-    """The table of a family: labels of columns, and rows of (label, one metric or None per column).
+    """The table of a topic: labels of columns, and rows of (label, one metric or None per column).
 
-    `name` is its anchor on the page; `metric_columns`: whether the columns, rather than the rows, are the metrics.
+    `name` is its anchor on the page.
     """
 
     name: str
-    title: str
+    topic: Topic
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Metric | None, ...]], ...]
     more: int  # rows beyond MAX_ROWS
     notes: tuple[str, ...]  # reasons of undefined metrics, without duplicates
     remarks: tuple[str, ...]  # reasons for missing intervals, and caveats, without duplicates
-    metric_columns: bool = False
+
+    @property
+    def title(self) -> str:
+        """The title of its topic."""
+        return self.topic.value.title
 
     @property
     def empty(self) -> bool:
@@ -72,7 +60,7 @@ class MetricTable:
         return [
             (", ".join(part for part in parts if part not in ("all", "value")) or self.title.lower(), metric)
             for row, column, metric in cells
-            for parts in ((column, row) if self.metric_columns else (row, column),)
+            for parts in ((column, row) if "metric" in self.topic.value.columns else (row, column),)
         ]
 
 
@@ -91,7 +79,7 @@ class MetricBlock:
         """The heading of a block without a question."""
         if self.rubric:
             return self.rubric
-        return "Spans" if all(table.title in OF_SPANS for table in self.tables) else "Other"
+        return "Spans" if all(table.topic.value.of_spans for table in self.tables) else "Other"
 
     @property
     def lines(self) -> list[MetricTable]:
@@ -109,59 +97,13 @@ class MetricBlock:
         return sum(len(table.rows) * len(table.columns) for table in self.tables)
 
 
-FAMILIES = (
-    MetricFamily(Topic.RATINGS, ("metric",)),
-    MetricFamily(Topic.COMPARISONS, ("metric", "by")),
-    MetricFamily(Topic.COMPETITORS, ("metric", "rater")),
-    MetricFamily(Topic.STATUSES, ("group",)),
-    MetricFamily(Topic.PEOPLE, ("metric", "of")),
-    MetricFamily(Topic.AGREEMENT, ("group",), without="attribute"),
-    MetricFamily(Topic.AGREEMENT_BY_SUBGROUP, ("group",), needs="attribute"),
-    MetricFamily(Topic.VERSIONS, ("rater",), needs="versions"),
-    MetricFamily(Topic.TWO_RATERS, ("weights",)),
-    MetricFamily(Topic.OTHERS, ("metric",)),
-    MetricFamily(Topic.MAJORITIES, ("group",), without="attribute"),
-    MetricFamily(Topic.MAJORITIES_BY_SUBGROUP, ("group",), needs="attribute"),
-    MetricFamily(Topic.ANSWERS_BY_SUBGROUP, ("group",)),
-    MetricFamily(Topic.SCORES, ("metric", "threshold", "rule"), without="attribute"),
-    MetricFamily(Topic.SCORES_BY_SUBGROUP, ("metric", "group"), needs="attribute"),
-    MetricFamily(Topic.SUBGROUPS, ("metric", "part", "threshold")),
-    MetricFamily(Topic.CHANGES, ("first", "second")),
-    MetricFamily(Topic.OVER_BEST, ("first", "second")),
-    MetricFamily(Topic.BIASES, ("metric", "kind")),
-    MetricFamily(Topic.WITH_PEOPLE, ("rater",)),
-    MetricFamily(Topic.SINGLE_RATERS, ("metric",)),
-    MetricFamily(Topic.DEVIATIONS, ("rater",)),
-    MetricFamily(Topic.GOLD, ("group", "positive")),
-    MetricFamily(Topic.WITHOUT_GOLD, ("metric",)),
-    MetricFamily(Topic.WITHOUT_VALUE, ("metric",)),
-    MetricFamily(Topic.CROWDTRUTH, ("bins",)),
-    MetricFamily(Topic.WORKERS, ("metric",)),
-    MetricFamily(Topic.TERMS, ("metric",)),
-    MetricFamily(Topic.REFUSALS, ("kind",)),
-    MetricFamily(Topic.REMARKS, ("field",)),
-    MetricFamily(Topic.SPAN_STATUSES, ("kind", "status")),
-    MetricFamily(Topic.SPANS, ("unit",)),
-    MetricFamily(Topic.DESCRIPTIONS, ("metric",), without="category"),
-    MetricFamily(Topic.MISTAKES, ("category",), needs="category"),
-    MetricFamily(Topic.DESCRIPTION_SCORES, ("metric", "score")),
-    MetricFamily(Topic.SCENE_GRAPHS, ("reading", "convention")),
-)
-# Families that repeat numbers of a single rater's distributions.
-SHOWN_BY_DISTRIBUTIONS = frozenset({Topic.RATINGS, Topic.STATUSES, Topic.MAJORITIES})
-OF_SPANS = frozenset({
-    Topic.SPAN_STATUSES, Topic.SPANS, Topic.DESCRIPTIONS, Topic.MISTAKES, Topic.DESCRIPTION_SCORES,
-})  # fmt: skip
-COUNTED = (Topic.PEOPLE, Topic.RATINGS, Topic.STATUSES)  # often the same for every question
-
-
 def blocks(
     metrics: Sequence[Metric], order: Sequence[tuple[str, str]] = (), *, one_rater: bool = False
 ) -> list[MetricBlock]:
     """Return one block per question: first those in `order`, then the others by name, then metrics without a question.
 
     Args:
-        one_rater: whether the page shows the distributions of a single rater; families that would repeat them are left
+        one_rater: whether the page shows the distributions of a single rater; topics that would repeat them are left
             out.
     """
     metrics_of: dict[tuple[str, ...], list[Metric]] = {}
@@ -175,13 +117,14 @@ def blocks(
         if one_rater:
             of_key = _without_group([metric for metric in of_key if not is_shown_by_distributions(metric)])
         tables = [
-            table for family in FAMILIES if (table := _table(family, of_key, anchor("metrics", *key, family.title)))
+            table for topic in Topic if (table := _table(topic, of_key, anchor("metrics", *key, topic.value.title)))
         ]
         if tables:
             about = ", ".join(f"{name} {value}" for name, value in zip(IN_HEADING[2:], key[2:], strict=True) if value)
             question_blocks.append(MetricBlock(key[0], key[1], about, tuple(tables)))
-    for title in COUNTED:
-        question_blocks = _counted_once(question_blocks, title)
+    for topic in Topic:
+        if topic.value.counts:
+            question_blocks = _counted_once(question_blocks, topic)
     return question_blocks
 
 
@@ -189,7 +132,7 @@ def is_shown_by_distributions(metric: Metric) -> bool:
     """Return whether the distribution of the only rater shows the same as this metric."""
     if metric.name == "majority_share" and metric.dims.get("answer") == NO_MAJORITY:
         return True
-    return any(family.title in SHOWN_BY_DISTRIBUTIONS and belongs(family, metric) for family in FAMILIES)
+    return any(topic.value.of_answers and belongs(topic, metric) for topic in Topic)
 
 
 def _without_group(metrics: Sequence[Metric]) -> list[Metric]:
@@ -202,13 +145,13 @@ def _without_group(metrics: Sequence[Metric]) -> list[Metric]:
     ]
 
 
-def _counted_once(question_blocks: Sequence[MetricBlock], title: str) -> list[MetricBlock]:
-    """Return the blocks, with the table `title` only in the first if it has the same numbers for every question."""
-    tables = [table for block in question_blocks for table in block.tables if table.title == title]
+def _counted_once(question_blocks: Sequence[MetricBlock], topic: Topic) -> list[MetricBlock]:
+    """Return the blocks, with the table of a topic only in the first if it has the same numbers for every question."""
+    tables = [table for block in question_blocks for table in block.tables if table.topic == topic]
     if len(tables) < 2 or any(_numbers(table) != _numbers(tables[0]) for table in tables):
         return list(question_blocks)
     once = replace(tables[0], remarks=(*tables[0].remarks, "The same for every question."))
-    others = [tuple(table for table in block.tables if table.title != title) for block in question_blocks]
+    others = [tuple(table for table in block.tables if table.topic != topic) for block in question_blocks]
     first = next(number for number, block in enumerate(question_blocks) if tables[0] in block.tables)
     others[first] = tuple(once if table is tables[0] else table for table in question_blocks[first].tables)
     return [replace(block, tables=kept) for block, kept in zip(question_blocks, others, strict=True) if kept]
@@ -265,16 +208,16 @@ def _same(
     return all(whole[key] == single[key] for key in shared) and any(single[key][0] is not None for key in shared)
 
 
-def _table(family: MetricFamily, metrics: Iterable[Metric], name: str) -> MetricTable | None:
+def _table(topic: Topic, metrics: Iterable[Metric], name: str) -> MetricTable | None:
     cells: dict[str, dict[str, Metric]] = {}
     columns: dict[str, None] = {}
     rows: dict[str, tuple[int, int]] = {}
     for number, metric in enumerate(metrics):
-        if not belongs(family, metric):
+        if not belongs(topic, metric):
             continue
-        column, row = _labels(family, metric)
+        column, row = _labels(topic, metric)
         columns.setdefault(column)
-        rows.setdefault(row, (family.metrics.index(metric.name) if "metric" not in family.columns else 0, number))
+        rows.setdefault(row, (0 if "metric" in topic.value.columns else of_topic(topic).index(metric.name), number))
         cells.setdefault(row, {})[column] = metric
     if not cells:
         return None
@@ -283,10 +226,7 @@ def _table(family: MetricFamily, metrics: Iterable[Metric], name: str) -> Metric
     explained = [f for _, line in shown for f in line if f and f.reason]
     notes = dict.fromkeys(str(f.reason) for f in explained if f.value is None)
     remarks = _remarks(f for f in explained if f.value is not None and kind_of(f).interval)
-    return MetricTable(
-        name, family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks,
-        metric_columns="metric" in family.columns,
-    )  # fmt: skip
+    return MetricTable(name, topic, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
 
 
 def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
@@ -302,17 +242,17 @@ def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
     return tuple(f"{'; '.join(names)} — {reason}" for reason, names in names_of.items())
 
 
-def belongs(family: MetricFamily, metric: Metric) -> bool:
-    """Return whether the page shows a metric in the table of a family."""
-    if metric.name not in family.metrics:
+def belongs(topic: Topic, metric: Metric) -> bool:
+    """Return whether the page shows a metric in the table of a topic."""
+    if topic not in kind_of(metric).topics:
         return False
     if metric.reason == ONE_RATER:  # shown only in the table `metrics`: on the page there would be nothing but dashes
         return False
-    if family.needs and family.needs not in metric.dims:
+    if topic.value.needs and topic.value.needs not in metric.dims:
         return False
-    if "versions" in metric.dims and family.needs != "versions":
+    if "versions" in metric.dims and topic.value.needs != "versions":
         return False
-    return not (family.without and family.without in metric.dims)
+    return not (topic.value.without and topic.value.without in metric.dims)
 
 
 def not_shown(metrics: Iterable[Metric]) -> list[tuple[str, int, str]]:
@@ -320,17 +260,18 @@ def not_shown(metrics: Iterable[Metric]) -> list[tuple[str, int, str]]:
     counts = Counter(
         (metric.name, ONE_RATER if metric.reason == ONE_RATER else kind_of(metric).place)
         for metric in metrics
-        if not any(belongs(family, metric) for family in FAMILIES)
+        if not any(belongs(topic, metric) for topic in Topic)
     )
     return [(name, count, reason) for (name, reason), count in counts.items()]
 
 
-def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
+def _labels(topic: Topic, metric: Metric) -> tuple[str, str]:
     """Return the labels of the column and of the row of a metric."""
-    in_columns = {*family.columns, *IN_HEADING, *(kind_of(metric).details if "metric" in family.columns else ())}
-    named = () if len(family.metrics) == 1 else ("metric",)  # the title already names a single metric
+    columns = topic.value.columns
+    in_columns = {*columns, *IN_HEADING, *(kind_of(metric).details if "metric" in columns else ())}
+    named = () if len(of_topic(topic)) == 1 else ("metric",)  # the title already names a single metric
     rest = [name for name in (*named, *sorted(metric.dims)) if name not in in_columns]
-    return metric_label(metric, family.columns) or "value", metric_label(metric, rest) or "all"
+    return metric_label(metric, columns) or "value", metric_label(metric, rest) or "all"
 
 
 def definitions(tables: Iterable[MetricTable]) -> list[tuple[str, str]]:

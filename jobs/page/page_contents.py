@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from actors.status import Status
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution
-from jobs.metrics.metric import Metric
+from jobs.metrics.metric import Metric, Topic
 from jobs.page.page_names import SEPARATOR, rater_letters
 
 if TYPE_CHECKING:
@@ -208,6 +208,7 @@ class PageFigure:
 
     Attributes:
         name: its anchor; title, about: what it shows and how to read it.
+        topic: of the metrics that it plots, if it is the figure of one.
         plots: the drawings, of `jobs.plots`, each with its own title.
         numbers: (label, anchor) of the tables that contain its numbers.
         notes: what was left out.
@@ -224,6 +225,7 @@ class PageFigure:
     folded: bool = False
     wide: bool = False
     legend: Sequence[tuple[str, str]] = ()
+    topic: Topic | None = None
 
     @property
     def widths(self) -> list[float]:

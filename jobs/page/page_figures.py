@@ -19,7 +19,7 @@ from jobs.metrics.suite import ACROSS
 from jobs.page.card_links import cell_anchor, drawn_matrices, pair_anchor
 from jobs.page.card_orders import answer_anchor
 from jobs.page.family_figures import RATERS, family_figures, question_title
-from jobs.page.metric_tables import FAMILIES, MetricBlock, blocks, each_once, is_shown_by_distributions
+from jobs.page.metric_tables import MetricBlock, blocks, each_once, is_shown_by_distributions
 from jobs.page.page_contents import FunnelStep, PageFigure, Wording, rater_label
 from jobs.page.page_names import anchor, not_drawn, rater_colour, rater_hues, short_names, shortened
 from jobs.plots.counts import CountMatrix, Steps
@@ -100,11 +100,9 @@ def funnel_figures(steps: Sequence[FunnelStep]) -> Iterator[PageFigure]:
     )
 
 
-def figure_of(figures: Sequence[PageFigure]) -> dict[str, str]:
-    """Return the anchor of the plot of each family's numbers, by the family's title."""
-    names = {figure.title: figure.name for figure in figures}
-    plotted = {str(family.title): names[family.title] for family in FAMILIES if family.title in names}
-    return {**plotted, **({str(Topic.TWO_RATERS): names[EACH_TWO]} if EACH_TWO in names else {})}
+def figure_of(figures: Sequence[PageFigure]) -> dict[Topic, str]:
+    """Return the anchor of the first figure of each topic."""
+    return {figure.topic: figure.name for figure in reversed(figures) if figure.topic}
 
 
 Words = Mapping[tuple[str, str], Wording]
@@ -174,6 +172,7 @@ def agreement_map(
     yield PageFigure(
         name=anchor("figure", EACH_TWO),
         title=EACH_TWO,
+        topic=Topic.TWO_RATERS,
         about="Cohen’s κ of every pair of raters, people and models together: quadratic weights on scales, unweighted "
         "for categories. 1 is perfect agreement, 0 agreement by chance, and colours diverge from it; a dash "
         "means no common items, or undefined. A cell links to the cards on which the two differ, if there are any.",
@@ -266,7 +265,7 @@ def tables_of(blocks: Sequence[MetricBlock], wording: Words, topic: Topic) -> li
         (", ".join(filter(None, (question_title((b.rubric, b.question), wording) or "all", b.about))), table.name)
         for b in blocks
         for table in b.tables
-        if table.title == topic
+        if table.topic == topic
     ]
 
 

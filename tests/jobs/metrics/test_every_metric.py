@@ -16,7 +16,7 @@ import pytest
 import jobs.metrics
 from jobs.metrics import descriptive, kinds, ranking
 from jobs.metrics.kinds import KIND_OF
-from jobs.page.metric_tables import FAMILIES
+from jobs.metrics.metric import Topic
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file
@@ -135,7 +135,7 @@ def test_no_kind_is_registered_that_nothing_computes(rows):
     of_other_jobs = {kind.name for module in (ranking, descriptive) for kind in kinds.declared(module)}
     assert KIND_OF.keys() - {row["metric"] for row in rows} == OF_TERMS | of_other_jobs
     assert all(bool(kind.topics) != bool(kind.place) for kind in KIND_OF.values())
-    assert {topic for kind in KIND_OF.values() for topic in kind.topics} == {family.title for family in FAMILIES}
+    assert {topic for kind in KIND_OF.values() for topic in kind.topics} == set(Topic)
 
 
 def test_the_registry_has_the_kinds_of_all_modules():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jobs.metrics.metric import Metric
+from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import Confusion, Observations
 from jobs.page.card_links import (
     MAX_OF_RATER,
@@ -232,13 +232,15 @@ def test_a_table_links_a_row_or_a_column_whose_numbers_rest_on_the_same_cards():
         [metric("alpha", group="a"), None],
         [metric("kappa", **pair), metric("alpha", group="b")],
     ]
-    table = MetricTable("t", "T", ("a", "b"), tuple((str(n), tuple(line)) for n, line in enumerate(lines)), 0, (), ())
+    table = MetricTable(
+        "t", Topic.SCORES, ("a", "b"), tuple((str(n), tuple(line)) for n, line in enumerate(lines)), 0, (), ()
+    )
     of_a, of_b, of_pair = rater_anchor(DIMS, "a"), rater_anchor(DIMS, "b"), pair_anchor("a", "b")
     links = number_links(table, {part_anchor("region", "East"), of_a, of_b, of_pair})
     assert links.rows == {0: part_anchor("region", "East"), 3: of_a}
     assert links.columns == {}, "no card of the second row is shown"
     assert links.cells == {(2, 0): of_a, (2, 1): of_b, (4, 0): of_pair, (4, 1): of_b}
-    two = MetricTable("t", "T", ("a", "b"), table.rows[2:3] * 2, 0, (), ())
+    two = MetricTable("t", Topic.SCORES, ("a", "b"), table.rows[2:3] * 2, 0, (), ())
     assert number_links(two, {of_a, of_b}).columns == {0: of_a, 1: of_b}
     assert number_links(two, set()).columns == {}
 

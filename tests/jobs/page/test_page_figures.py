@@ -10,7 +10,7 @@ import pytest
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.distributions import Distribution, Distributions
-from jobs.metrics.metric import Metric, MetricKind, undefined
+from jobs.metrics.metric import Metric, MetricKind, Topic, undefined
 from jobs.metrics.model_scores import length_fit
 from jobs.metrics.observations import LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
@@ -125,8 +125,8 @@ def test_plots_link_to_tables_and_tables_to_plots(drawn):
         assert {name for _, name in figure.numbers} <= tables
     assert all(figure.numbers for figure in figures.values())
     linked = figure_of(list(figures.values()))
-    assert linked["Agreement of two raters"] == figures["Pairwise agreement of raters"].name
-    assert linked["Scores"] == figures["Scores"].name
+    assert linked[Topic.TWO_RATERS] == figures["Pairwise agreement of raters"].name
+    assert linked[Topic.SCORES] == figures["Scores"].name
 
 
 def test_no_data_no_plots():
