@@ -9,24 +9,28 @@ OUT/index.html and the table OUT/metrics, and replaces an earlier report there.
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omegaconf import MISSING
 
 from actors.quantities import quantity
+from jobs.analysis import metric_settings
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.metric_tables import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_metrics import compute_results
 from jobs.analysis.report_tables import ReportInputs, open_inputs, rows_of_items, summarize_ratings
 from jobs.analysis.standings import standings
+from jobs.errors import InputError
 from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import read_rubrics
+from jobs.metrics.question import MetricSettings
 from jobs.page import gallery
 from jobs.page.build import report_page, wording
 from jobs.page.render import render
 from jobs.papers.paper_tables import PaperFigure, write_parts
-from jobs.papers.report_results import ReportSettings, check, compute_results
+from jobs.papers.study import PaperSettings, Study, arrange_paper, check_paper
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -35,10 +39,38 @@ from jobs.store.files import locations
 
 
 @dataclass
-class ReportConfig(ReportSettings, ReportInputs):
+class ReportConfig(ReportInputs):
     """Keys of `report`; only `out` is required."""
 
+    questions_rubric: str = "dsg"  # rubric of the answers to the questions of scene graphs
+    likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
+    metrics: MetricSettings = field(default_factory=MetricSettings)
+    # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
+    paper: PaperSettings = field(default_factory=PaperSettings)
+    title: str = ""  # title of the page; empty: the names of the rubrics
+    gallery: int = 48  # number of pictures and items on the page
+    gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number
     out: str = MISSING  # a folder: index.html and the table metrics
+
+
+def check(cfg: ReportConfig) -> None:
+    """Raise InputError if the value of a key is not allowed."""
+    for key in ("gallery", "gallery_seed"):
+        if (value := getattr(cfg, key)) < 0:
+            raise InputError(f"{key}={value}: must be at least 0")
+    metric_settings.check(cfg.metrics)
+    check_paper(cfg.paper)
+
+
+def _added(paper: PaperSettings) -> MetricSettings:
+    """Return what a paper adds to the key `metrics`, where the items and ratings have it."""
+    return MetricSettings(
+        disaggregate=paper.disaggregate,
+        compare=paper.compare,
+        contrast=paper.contrast,
+        baseline_condition=paper.baseline_condition,
+        reference_condition=paper.reference_condition,
+    )
 
 
 def execute(cfg: ReportConfig) -> dict[str, Any]:
@@ -66,8 +98,26 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
             standings=lambda: standings(reduction, list(wording(rubrics)), rubrics.scale),
         )
         results = compute_results(
-            cfg, tables, reduction, summary=ratings, rubrics=rubrics, exclusion_filter=exclusion_filter
+            cfg.metrics,
+            tables,
+            reduction,
+            added=_added(cfg.paper),
+            questions_rubric=cfg.questions_rubric,
+            likert=cfg.likert,
+            summary=ratings,
+            rubrics=rubrics,
+            exclusion_filter=exclusion_filter,
         )
+        study = Study.of_report(
+            cfg.paper,
+            results,
+            tables,
+            reduction,
+            summary=ratings,
+            rubrics=rubrics,
+            exclusion_filter=exclusion_filter,
+        )
+        parts = arrange_paper(study)
     manifest = write_metrics(
         cfg.out,
         [*results.of_answers, *results.metrics],
@@ -86,12 +136,11 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         rows_of=rows_of_items(tables, chosen.ids, ratings.distributions.extra, exclusion_filter),
         exclusion_filter=exclusion_filter,
         versions=manifest["versions"],
+        parts=parts,
         paper_title=cfg.paper.title,
-        paper_pictures={
-            part.name: part.pictures for part in results.parts if isinstance(part, PaperFigure) and part.pictures
-        },
+        paper_pictures={part.name: part.pictures for part in parts if isinstance(part, PaperFigure) and part.pictures},
     )
-    write_parts(cfg.out, results.parts)
+    write_parts(cfg.out, parts)
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
     say(f"report: {uri}")

@@ -128,15 +128,9 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
             )
 
 
-def with_available(
-    settings: MetricSettings,
-    available: Collection[str],
-    *,
-    disaggregate: Sequence[str],
-    compare: Sequence[str],
-    contrast: Sequence[str],
-) -> MetricSettings:
-    """Return the settings with more attributes to disaggregate by, compare and contrast, if `available` has them."""
+def with_available(settings: MetricSettings, available: Collection[str], added: MetricSettings) -> MetricSettings:
+    """Return the settings with those attributes of `added` to disaggregate by, compare and contrast that are
+    `available`."""
 
     def new(names: Sequence[str], present: Sequence[str]) -> list[str]:
         parts = {name: set(name.partition(":")[0].split("+")) - {TARGET} for name in names}
@@ -144,27 +138,24 @@ def with_available(
 
     return replace(
         settings,
-        disaggregate=[*settings.disaggregate, *new(disaggregate, settings.disaggregate)],
-        compare=[*settings.compare, *new(compare, settings.compare)],
-        contrast=[*settings.contrast, *new(contrast, settings.contrast)],
+        disaggregate=[*settings.disaggregate, *new(added.disaggregate, settings.disaggregate)],
+        compare=[*settings.compare, *new(added.compare, settings.compare)],
+        contrast=[*settings.contrast, *new(added.contrast, settings.contrast)],
     )
 
 
-def with_conditions(
-    settings: MetricSettings, present: Collection[str], *, baseline: str | None, reference: str | None
-) -> MetricSettings:
-    """Return the settings with a baseline and a reference condition, if they are unset and occur in the ratings.
+def with_conditions(settings: MetricSettings, present: Collection[str], added: MetricSettings) -> MetricSettings:
+    """Return the settings with the baseline and the reference condition of `added`, where they are unset.
 
     Args:
-        present: the conditions of the ratings.
+        present: the conditions of the ratings; others are not added, and none of a single one.
     """
-    several = len(present) > 1
+
+    def chosen(configured: str | None, offered: str | None) -> str | None:
+        return offered if configured is None and len(present) > 1 and offered in present else configured
+
     return replace(
         settings,
-        baseline_condition=_chosen(settings.baseline_condition, baseline, present if several else ()),
-        reference_condition=_chosen(settings.reference_condition, reference, present if several else ()),
+        baseline_condition=chosen(settings.baseline_condition, added.baseline_condition),
+        reference_condition=chosen(settings.reference_condition, added.reference_condition),
     )
-
-
-def _chosen(configured: str | None, offered: str | None, present: Collection[str]) -> str | None:
-    return offered if configured is None and offered in present else configured

@@ -1,7 +1,7 @@
 """The metrics that the tables of a report allow."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,8 @@ from actors.status import Status
 from jobs.analysis import compute, metric_settings, scene_graphs
 from jobs.analysis.attributes import HUMAN, IndependentUnits, Items, read_items, read_raters
 from jobs.analysis.comparisons import comparison_metrics
+from jobs.analysis.conditions import CONDITION
+from jobs.analysis.mismatches import RatedTargets, left_out, mismatches, rated_items
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.analysis.responses import refusal_rates
@@ -19,42 +21,123 @@ from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics import refusals
 from jobs.metrics.descriptive import EntityCounts
+from jobs.metrics.distributions import metrics_of
 from jobs.metrics.intervals import Units
 from jobs.metrics.metric import Metric
 from jobs.metrics.model_scores import marked
+from jobs.metrics.observations import Observations
 from jobs.metrics.participation import remark_share
 from jobs.metrics.question import MetricSettings, RatedQuestion
+from jobs.runtime.configuration.config_files import options
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
 
-def read_report_items(
-    tables: ReportTables,
+@dataclass(frozen=True)
+class ReportResults:
+    """The metrics, and the other contents of the page.
+
+    Attributes:
+        of_answers, of_people: metrics of the distributions of each rater's answers, and of all people's together.
+        metrics: all others.
+        observations: the data of each question that plots need besides its metrics.
+        notices: tables of ratings that share no items or targets with others, and what metrics leave out.
+        methods: rater -> the methods of its ratings.
+        spans: the spans that raters marked.
+        items: attributes of the items.
+        settings: the key `metrics`, with what was added for these items and ratings.
+    """
+
+    of_answers: list[Metric]
+    of_people: list[Metric]
+    metrics: list[Metric]
+    observations: Observations
+    notices: list[str]
+    methods: Mapping[str, set[str]]
+    spans: SpanTables | None
+    items: Items
+    settings: MetricSettings
+
+
+def compute_results(
     settings: MetricSettings,
+    tables: ReportTables,
+    reduction: Reduction,
     *,
-    disaggregate: Sequence[str] = (),
-    compare: Sequence[str] = (),
-    contrast: Sequence[str] = (),
-) -> tuple[Items, MetricSettings]:
-    """Return the attributes of the items, and the settings with the arguments that apply.
+    added: MetricSettings,
+    questions_rubric: str,
+    likert: str | None,
+    summary: RatingSummary,
+    rubrics: Rubrics,
+    exclusion_filter: ExclusionFilter,
+) -> ReportResults:
+    """Return the metrics that the tables allow.
 
     Args:
-        disaggregate, compare, contrast: added to the setting of the same name if the items have the attributes.
+        settings: keys that `metric_settings.check` accepted.
+        tables: the opened tables.
+        reduction: the open reduction of the ratings, by condition and by `metrics.group_by`.
+        added: attributes to disaggregate by, compare and contrast, and conditions to compare with, which are used if
+            the items and ratings have them.
+        questions_rubric, likert: see `report_metrics`.
+        summary: the summary from the same pass over the ratings.
+        rubrics: the rubrics kept with the ratings.
+        exclusion_filter: the exclusions; it counts the entries that matched.
+    """
+    raters_of: dict[str, set[str]] = {}
+    for key in reduction.keys:
+        raters_of.setdefault(key[0], set()).update(reduction.methods_of(key))
+    metric_settings.check_rubrics(settings, {*raters_of, *options("rubric", None)})
+    items, used = read_report_items(tables, settings, added)
+    conditions = {dict(zip(reduction.by, key[2:], strict=True))[CONDITION] for key in reduction.keys}
+    used = metric_settings.with_conditions(used, conditions, added)
+    observations, targets = Observations(), RatedTargets()
+
+    def observe(dims: Mapping[str, str], question: RatedQuestion) -> None:
+        observations(dims, question)
+        targets(dims, question)
+
+    spans = read_spans(tables, used, exclusion_filter)
+    metrics = list(
+        report_metrics(
+            tables,
+            reduction,
+            used,
+            items=items,
+            summary=summary,
+            rubrics=rubrics,
+            spans=spans,
+            questions_rubric=questions_rubric,
+            likert=likert,
+            exclusion_filter=exclusion_filter,
+            observe=observe,
+        )
+    )
+    of_answers = [m for distribution in summary.distributions.result() for m in metrics_of(distribution)]
+    of_people = [m for distribution in summary.pooled.result() for m in metrics_of(distribution)]
+    notices = [
+        *mismatches(summary.rated, tables.items, items.hashes),
+        *targets.sentences(items, rated_items(summary.rated)),
+        *left_out([*of_answers, *metrics]),
+        *metric_settings.unmatched(settings, raters_of),
+    ]
+    methods = reduction.methods
+    return ReportResults(of_answers, of_people, metrics, observations, notices, methods, spans, items, used)
+
+
+def read_report_items(
+    tables: ReportTables, settings: MetricSettings, added: MetricSettings
+) -> tuple[Items, MetricSettings]:
+    """Return the attributes of the items, and the settings with those attributes of `added` that the items have.
 
     Raises:
         InputError: the settings themselves name an attribute that no item has.
     """
-    more = replace(
-        settings, disaggregate=[*settings.disaggregate, *disaggregate], compare=[*compare], contrast=[*contrast]
-    )
-    items = read_items(
-        tables.items, tables.responses, metric_settings.attributes(settings) | metric_settings.attributes(more)
-    )
+    wanted = metric_settings.attributes(settings) | metric_settings.compared_attributes(added)
+    items = read_items(tables.items, tables.responses, wanted)
     metric_settings.check_attributes(settings, items.named)
-    return items, metric_settings.with_available(
-        settings, items.named, disaggregate=disaggregate, compare=compare, contrast=contrast
-    )
+    return items, metric_settings.with_available(settings, items.named, added)
 
 
 def report_metrics(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
 from actors.status import Status
+from jobs.analysis.report_metrics import ReportResults
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.corpora.vectors import matrix_of
 from jobs.curation.curation_steps import MATCHED, READ, CurationStep, steps_of
@@ -48,7 +49,7 @@ from jobs.store.hashing import Hashes, hash_texts, hash_texts_128
 from jobs.store.reading import TableSource
 
 if TYPE_CHECKING:
-    from jobs.papers.report_results import ReportResults
+    from jobs.papers.paper_tables import PaperPart
 
 TABLES_NAMED = 3  # most tables named in a notice, and rubrics in a title
 STEP_LABELS = {  # step of curate -> label on the page
@@ -74,7 +75,7 @@ def report_page(
     title: str,
     tables: ReportTables,
     summary: RatingSummary,
-    results: "ReportResults",
+    results: ReportResults,
     *,
     rubrics: Rubrics,
     models: Sequence[Mapping[str, Any]],
@@ -82,6 +83,7 @@ def report_page(
     rows_of: Mapping[str, Sequence[Mapping[str, Any]]],
     exclusion_filter: ExclusionFilter,
     versions: Mapping[str, str],
+    parts: Sequence["PaperPart"] = (),
     paper_title: str = "",
     paper_pictures: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
 ) -> Page:
@@ -93,7 +95,7 @@ def report_page(
         gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
         exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
-        paper_title: the paper in whose shape `results.parts` are.
+        paper_title: the paper in whose shape `parts`, its tables and figures, are.
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
     distributions = summary.shown(results.methods)
@@ -136,7 +138,7 @@ def report_page(
         prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),
-        paper=results.parts,
+        paper=parts,
         paper_title=paper_title,
         paper_pictures={
             name: titled_cards(tables, titles, exclusion_filter) for name, titles in paper_pictures.items()
@@ -145,7 +147,7 @@ def report_page(
 
 
 def _linked_figures(
-    results: "ReportResults",
+    results: ReportResults,
     distributions: Sequence[Distribution],
     pictures: Sequence[GalleryPicture],
     words: Mapping[tuple[str, str], Wording],

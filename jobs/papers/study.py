@@ -8,14 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Self
 
 from omegaconf import MISSING
 
 from actors.status import Status
 from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import CONDITION, condition_groups
+from jobs.analysis.metric_tables import read_computed
 from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_metrics import ReportResults
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
@@ -283,6 +285,33 @@ class Study:
     rubrics: Rubrics
     exclusion_filter: ExclusionFilter
     computed: MetricIndex = field(default_factory=lambda: MetricIndex([]))
+
+    @classmethod
+    def of_report(
+        cls,
+        settings: PaperSettings,
+        results: ReportResults,
+        tables: ReportTables,
+        reduction: Reduction,
+        *,
+        summary: RatingSummary,
+        rubrics: Rubrics,
+        exclusion_filter: ExclusionFilter,
+    ) -> Self:
+        """Return the study of a report, while its reduction is open."""
+        metrics = [*results.of_answers, *results.of_people, *results.metrics]
+        return cls(
+            settings,
+            results.settings,
+            MetricIndex(metrics, condition=settings.condition),
+            tables,
+            summary,
+            results.items,
+            reduction,
+            rubrics,
+            exclusion_filter,
+            computed=MetricIndex(read_computed(tables.computed)),
+        )
 
     def rubric(self, role: str) -> str:
         """Return the rubric for a role in the paper; the role's name if the settings have none."""

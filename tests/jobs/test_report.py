@@ -1,6 +1,7 @@
 """The report's metrics from tables: groups, ensembles, parts, gold, spans, scene graphs, and their page."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +12,18 @@ import pytest
 from actors.ids import content_id
 from jobs.analysis import compute
 from jobs.analysis.attributes import family_of
+from jobs.analysis.report_metrics import ReportResults
+from jobs.analysis.report_tables import ReportTables
 from jobs.errors import InputError
+from jobs.metrics.observations import Observations
+from jobs.metrics.question import MetricSettings
+from jobs.papers.study import PaperSettings, Study
+from jobs.report import ReportConfig, check
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.cases import check_cases
 from tests.factories import FIVE, rating, write_file
+from tests.jobs.papers import studies
 
 pytestmark = pytest.mark.usefixtures("without_plots")
 COUNTRIES = {"p1": "India", "p2": "India", "p3": "Brazil"}
@@ -354,3 +362,37 @@ def test_the_page_reports_ratings_without_an_item(tmp_path, tables):
     assert f"No item of {other}" in page
     cli.execute("report", [f"ratings=[{tables['ratings']}]", f"items=[{tables['items']}]", f"out={tmp_path}/S"])
     assert "No item of" not in (tmp_path / "S" / "index.html").read_text(encoding="utf-8")
+
+
+def test_settings_of_a_paper_and_of_metrics_are_checked() -> None:
+    for settings, message in (
+        (ReportConfig(gallery=-1), "gallery=-1"),
+        (ReportConfig(gallery_seed=-1), "gallery_seed=-1"),
+        (ReportConfig(metrics=MetricSettings(stop=0)), "metrics.stop=0"),
+        (ReportConfig(paper=PaperSettings(name="x")), "paper.name=x"),
+    ):
+        with pytest.raises(InputError, match=f"^{message}: "):
+            check(settings)
+    check(ReportConfig(gallery=0, gallery_seed=0))
+
+
+def test_a_paper_is_arranged_from_all_metrics_under_its_condition() -> None:
+    values = (("a", 0.1), ("b", 0.2))
+    by_condition = [studies.metric("share", value, question="q", condition=name) for name, value in values]
+    nothing: Any = object()
+    results = ReportResults(
+        [studies.metric("models", 1)],
+        [studies.metric("people", 1)],
+        by_condition,
+        Observations(),
+        notices=[],
+        methods={},
+        spans=None,
+        items=nothing,
+        settings=MetricSettings(),
+    )
+    tables, paper = ReportTables(), PaperSettings(condition="b")
+    study = Study.of_report(paper, results, tables, nothing, summary=nothing, rubrics=nothing, exclusion_filter=nothing)
+    assert [m.name for m in study.metrics.all] == ["models", "people", "share", "share"]
+    assert study.metrics.get("share", {"question": "q"}).value == 0.2
+    assert (study.computed.all, study.items, study.metric_settings) == ([], nothing, results.settings)

@@ -90,8 +90,12 @@ def test_a_report_adds_the_attributes_that_the_items_have_once() -> None:
     settings = with_available(
         MetricSettings(disaggregate=["a"], compare=["z"], contrast=["a:x-y"]),
         {"a", "b"},
-        disaggregate=["a", "b", "a+b", "a+z", "target"], compare=["b", "z"], contrast=["b:x-y", "z:x-y", "a:x-y"],
-    )  # fmt: skip
+        MetricSettings(
+            disaggregate=["a", "b", "a+b", "a+z", "target"],
+            compare=["b", "z"],
+            contrast=["b:x-y", "z:x-y", "a:x-y"],
+        ),
+    )
     assert settings.disaggregate == ["a", "b", "a+b", "target"]
     assert settings.compare == ["z", "b"]
     assert settings.contrast == ["a:x-y", "b:x-y"]
@@ -106,7 +110,8 @@ def test_conditions_are_compared_where_there_are_several() -> None:
     ]
 
     def check_case(own_values: str | None, present: tuple[str, ...], chosen: tuple[str | None, str | None]) -> None:
-        settings = with_conditions(MetricSettings(baseline_condition=own_values), present, baseline="a", reference="b")
+        added = MetricSettings(baseline_condition="a", reference_condition="b")
+        settings = with_conditions(MetricSettings(baseline_condition=own_values), present, added)
         assert (settings.baseline_condition, settings.reference_condition) == chosen
 
     check_cases(check_case, cases)

@@ -122,9 +122,8 @@ def test_attributes_are_read_for_the_settings_and_for_the_added_arguments() -> N
     attributes = [("region", "East"), ("theme", "sea"), ("source", "web")]
     items: Any = [TableInMemory("items", [{"item_id": "a", "kind": "image", "attributes": attributes}])]
     settings = MetricSettings(disaggregate=[], compare=["region"])
-    read, with_more = read_report_items(
-        ReportTables(items=items), settings, disaggregate=["theme"], compare=["source", "absent"]
-    )
+    added = MetricSettings(disaggregate=["theme"], compare=["source", "absent"])
+    read, with_more = read_report_items(ReportTables(items=items), settings, added)
     assert {name: values for name, (_, values) in read.columns.items() if values} == {
         "region": ("East",),
         "theme": ("sea",),
@@ -132,7 +131,7 @@ def test_attributes_are_read_for_the_settings_and_for_the_added_arguments() -> N
     }
     assert (with_more.disaggregate, with_more.compare) == (["theme"], ["region", "source"])
     with pytest.raises(InputError, match=r"metrics.compare=absent: "):
-        read_report_items(ReportTables(items=items), MetricSettings(disaggregate=[], compare=["absent"]))
+        read_report_items(ReportTables(items=items), MetricSettings(compare=["absent"]), MetricSettings())
 
 
 def test_metrics_of_questions_get_listed_answers_and_skip_scene_graphs(

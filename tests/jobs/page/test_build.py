@@ -11,17 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.analysis.attributes import Raters
+from jobs.analysis.attributes import Items, Raters
+from jobs.analysis.report_metrics import ReportResults
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.observations import Observations
+from jobs.metrics.question import MetricSettings
 from jobs.page.build import MAP_SIDE, _shown_tops, embedding_map, funnel, principal_axes, prompts, report_page
 from jobs.page.gallery import Gallery
 from jobs.page.page_contents import GalleryPicture, ModelFacts, Page
 from jobs.page.render import render
-from jobs.papers.report_results import ReportResults
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
@@ -137,7 +138,9 @@ def page(tables: ReportTables, rows: list[dict[str, Any]], **changes: Any) -> Pa
     distributions = Distributions()
     distributions.add(pa.Table.from_pylist(rows, schema=TABLES["ratings"].schema()))
     summary = RatingSummary(distributions, Distributions(), Raters({}, {}, {}, {}))
-    results = ReportResults([], [], Observations(), ["a mismatch"], methods={}, parts=[], spans=None)
+    results = ReportResults(
+        [], [], [], Observations(), ["a mismatch"], methods={}, spans=None, items=Items(), settings=MetricSettings()
+    )
     settings: dict[str, Any] = {
         "rubrics": Rubrics({}),
         "models": [],

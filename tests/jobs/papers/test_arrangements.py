@@ -4,20 +4,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from jobs.analysis.report_tables import ReportTables
-from jobs.errors import InputError
-from jobs.metrics.observations import Observations
-from jobs.metrics.question import MetricSettings
-from jobs.papers import caire_tables, paper_tables, report_results
+from jobs.papers import caire_tables, paper_tables
 from jobs.papers.caire_tables import ShownRater
 from jobs.papers.paper_tables import PaperFigure, PaperPart
-from jobs.papers.report_results import ReportSettings, check
-from jobs.papers.study import PaperSettings, Study, arrange_paper
+from jobs.papers.study import Study, arrange_paper
 from jobs.papers.tric_tables import LABELS
-from tests.factories import TableInMemory
 from tests.jobs.papers.studies import metric, study
 
 RATED = {
@@ -126,70 +119,3 @@ def test_parts_say_what_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     linked = [metric("accuracy@1", 0.5, table="lemma")]
     assert notes(arranged("caire", "relevance", metrics=of_caire, computed=linked, kinds={"p": "human"})) == CAIRE
-
-
-def test_settings_of_a_paper_and_of_metrics_are_checked() -> None:
-    for settings, message in (
-        (ReportSettings(gallery=-1), "gallery=-1"),
-        (ReportSettings(gallery_seed=-1), "gallery_seed=-1"),
-        (ReportSettings(metrics=MetricSettings(stop=0)), "metrics.stop=0"),
-        (ReportSettings(paper=PaperSettings(name="x")), "paper.name=x"),
-    ):
-        with pytest.raises(InputError, match=f"^{message}: "):
-            check(settings)
-    check(ReportSettings(gallery=0, gallery_seed=0))
-
-
-def test_a_paper_adds_what_the_items_and_ratings_have() -> None:
-    paper = PaperSettings(
-        disaggregate=["region", "absent"], compare=["region"], contrast=["region:a-b", "absent:a-b"],
-        baseline_condition="none", reference_condition="gold",
-    )  # fmt: skip
-    item = {"item_id": "i", "kind": "image", "image_ids": [], "text_ids": [], "attributes": [("region", "a")]}
-    tables: Any = ReportTables(items=[TableInMemory("items", [item])])  # type: ignore[list-item]
-    reduction: Any = SimpleNamespace(by=("condition",), keys=[("r", "q", name) for name in ("none", "gold")])
-    items, settings = report_results._items_and_settings(ReportSettings(paper=paper), tables, reduction)
-    assert (settings.disaggregate, settings.compare, settings.contrast) == (["region"], ["region"], ["region:a-b"])
-    assert (settings.baseline_condition, settings.reference_condition) == ("none", "gold")
-    assert len(items.hashes) == 1
-
-
-def test_a_paper_is_arranged_from_all_metrics_under_its_condition(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
-    studies: list[Study] = []
-    by_condition = [metric("share", value, question="q", condition=name) for name, value in (("a", 0.1), ("b", 0.2))]
-
-    def arrange(of_report: Study) -> list[str]:
-        studies.append(of_report)
-        return ["part"]
-
-    monkeypatch.setattr(report_results, "read_spans", lambda *_: "spans")
-    monkeypatch.setattr(report_results, "report_metrics", lambda *_, **keys: asked.update(keys) or iter(by_condition))
-    monkeypatch.setattr(report_results, "metrics_of", lambda name: [metric(name, 1)])
-    monkeypatch.setattr(report_results, "read_computed", lambda tables: [metric("mrr", 0.5, table=str(len(tables)))])
-    monkeypatch.setattr(report_results, "mismatches", lambda rated, items, hashes: [rated, len(items), len(hashes)])
-    monkeypatch.setattr(report_results, "rated_items", lambda rated: np.zeros(0, np.uint64))
-    monkeypatch.setattr(report_results, "arrange_paper", arrange)
-    item = {"item_id": "i", "kind": "image", "image_ids": [], "text_ids": [], "attributes": []}
-    tables: Any = ReportTables(items=[TableInMemory("items", [item])], computed=["t"])  # type: ignore[list-item]
-    answered, pooled = SimpleNamespace(result=lambda: ["models"]), SimpleNamespace(result=lambda: ["people"])
-    summary: Any = SimpleNamespace(distributions=answered, pooled=pooled, rated="rated")
-    reduction: Any = SimpleNamespace(
-        by=("condition",), keys=[("r", "q", "a")], methods={"m": {"closed"}}, methods_of=lambda _: {"m": {"closed"}}
-    )
-    settings = ReportSettings(questions_rubric="own", likert="r/q", paper=PaperSettings(condition="b"))
-    unused: Any = object()
-    results = report_results.compute_results(
-        settings, tables, reduction, summary=summary, rubrics=unused, exclusion_filter=unused
-    )
-    (arranged_from,) = studies
-    assert [m.name for m in arranged_from.metrics.all] == ["models", "people", "share", "share"]
-    assert arranged_from.metrics.get("share", {"question": "q"}).value == 0.2
-    assert [m.dims["table"] for m in arranged_from.computed.all] == ["1"]
-    assert (arranged_from.rubrics, arranged_from.exclusion_filter) == (unused, unused)
-    assert (asked["questions_rubric"], asked["likert"], asked["spans"]) == ("own", "r/q", "spans")
-    assert (asked["summary"], asked["rubrics"], asked["exclusion_filter"]) == (summary, unused, unused)
-    assert [m.name for m in results.of_answers] == ["models"]
-    assert (results.metrics, results.observations) == (by_condition, Observations())
-    assert (results.notices, results.methods) == (["rated", 1, 1], {"m": {"closed"}})
-    assert (results.parts, results.spans) == (["part"], "spans")
