@@ -101,6 +101,6 @@ def test_attributes_and_conditions_are_added_that_the_items_and_ratings_have(mon
     assert (asked["settings"], asked["items"], len(results.items.hashes)) == (used, results.items, 1)
     assert (asked["questions_rubric"], asked["likert"], asked["spans"]) == ("own", "r/q", "spans")
     assert (asked["summary"], asked["rubrics"], asked["exclusion_filter"]) == (summary, unused, unused)
-    assert [[m.name for m in of] for of in (results.of_answers, results.of_people)] == [["models"], ["people"]]
+    assert [[m.name for m in group] for group in (results.of_answers, results.of_people)] == [["models"], ["people"]]
     assert (results.metrics, results.observations) == (by_condition, Observations())
     assert (results.notices, results.methods, results.spans) == (["rated", 1, 1], {"m": {"closed"}}, "spans")
