@@ -20,11 +20,15 @@ from typing import Any
 
 from actors.quantities import quantity
 from jobs.analysis import metric_settings
-from jobs.analysis.from_file.agreement import agreement
-from jobs.analysis.from_file.columns import find_columns
-from jobs.analysis.from_file.config import TASKS, AnalyzeConfig, check_settings
-from jobs.analysis.from_file.crowdtruth import crowdtruth
-from jobs.analysis.from_file.scene_graphs import scene_graphs
+from jobs.analysis.file_analysis import (
+    TASKS,
+    AnalyzeConfig,
+    check_settings,
+    file_agreement,
+    file_crowdtruth,
+    file_scene_graphs,
+    find_columns,
+)
 from jobs.analysis.metric_tables import refuse_foreign, write_metrics
 from jobs.corpora import cell_texts
 from jobs.corpora.ratings_file import find_file
@@ -59,7 +63,7 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     refuse_foreign(cfg.out, "index.html", "metrics.csv")
     files = [find_file("input", cfg.input)] + ([find_file("people", cfg.people)] if cfg.people else [])
     columns = find_columns(cfg, files[0].uri)
-    compute_metrics = {"agreement": agreement, "crowdtruth": crowdtruth, "dsg": scene_graphs}[cfg.task]
+    compute_metrics = {"agreement": file_agreement, "crowdtruth": file_crowdtruth, "dsg": file_scene_graphs}[cfg.task]
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     analysis = compute_metrics(cfg, files[0].uri, columns, exclusion_filter)

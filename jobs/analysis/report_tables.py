@@ -120,20 +120,30 @@ def summarize_ratings(
             distributions.add(batch)
             reduction.add(batch)
             of_source.add(batch)
-            people = batch.filter(pc.equal(batch["method"], HUMAN))
-            column = people.column_names.index("rater")
-            pooled.add(people.set_column(column, "rater", pa.array([ALL_PEOPLE] * len(people), pa.string())))
+            pooled.add(of_all_people(batch))
     reduction.units = read_units(tables.items, tables.responses, settings.unit)
     groups = settings.groups if tables.raters else ()
     raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
     if not are_separate(condition_groups(reduction, raters.kinds)):
         distributions, pooled = distributions.without(CONDITION), pooled.without(CONDITION)
+    add_units(reduction, distributions, pooled)
+    return RatingSummary(distributions, pooled, raters, rated)
+
+
+def of_all_people(ratings: pa.Table) -> pa.Table:
+    """Return people's ratings as those of one rater."""
+    people = ratings.filter(pc.equal(ratings["method"], HUMAN))
+    names = pa.array([ALL_PEOPLE] * len(people), pa.string())
+    return people.set_column(people.column_names.index("rater"), "rater", names)
+
+
+def add_units(reduction: Reduction, distributions: Distributions, pooled: Distributions) -> None:
+    """Add the units of all ratings to the distributions of each rater and of all people, for their intervals."""
     for key in reduction.keys:
         extra = [value for name, value in zip(reduction.by, key[2:], strict=True) if name in distributions.extra]
         for part in reduction.by_units(key):
             distributions.add_units((*key[:2], *extra), part)
             pooled.add_units((*key[:2], *extra), part.pooled(ALL_PEOPLE))
-    return RatingSummary(distributions, pooled, raters, rated)
 
 
 def rows_of_items(

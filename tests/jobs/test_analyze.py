@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.analysis.from_file.config import AnalyzeConfig, check_settings
+from jobs.analysis.file_analysis import AnalyzeConfig, check_settings
 from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
 from jobs.runtime.command_line import cli

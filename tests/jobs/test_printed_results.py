@@ -12,7 +12,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs import analyze, diff, evaluate, export, import_ratings, questions, tric_rank, tric_rerank, tric_statistics
-from jobs.analysis.from_file.file_analysis import FileAnalysis
+from jobs.analysis.file_analysis import FileAnalysis
 from jobs.analysis.tric_metrics import Ranking, Reranking, WordedCaptions, statistics
 from jobs.corpora.tric import PUBLISHED, Split
 from jobs.inventory.differences import ColumnDifference, Differences
