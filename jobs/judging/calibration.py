@@ -25,7 +25,7 @@ from actors.status import Status
 from actors.vlm.debiasing import Moments
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
-from jobs.metrics.thresholds import best_threshold, f1_at
+from jobs.metrics.gold import best_threshold, f1_at
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.process.console import say
 from jobs.store.object_rows import read_unit

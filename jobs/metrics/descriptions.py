@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.correlation import MIN_PAIRS, pearson_of_sums, products
-from jobs.metrics.intervals import Units, bootstrap, ratio
-from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, undefined
+from jobs.metrics.intervals import Units, bootstrap
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, mean_of, undefined
 from jobs.metrics.spans import TEXTLESS, TOKEN, Span, touched_tokens
 
 Floats = NDArray[np.float64]
@@ -148,9 +148,7 @@ def _mean(
     if not n:
         reason = "no description has the score" if has_texts else TEXTLESS
         return undefined(kind, reason, coverage=coverage, dims=dims)
-    rows = np.stack([values[has_value], np.ones(n)], axis=1)
-    interval = bootstrap(rows, ratio, Units(pictures[has_value], "pictures"))
-    return estimated(kind, float(values[has_value].mean()), n, coverage=coverage, interval=interval, dims=dims)
+    return mean_of(kind, values[has_value], Units(pictures[has_value], "pictures"), coverage=coverage, dims=dims)
 
 
 def correlations_with_people(

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.correlation import MIN_PAIRS, correlate
-from jobs.metrics.intervals import bootstrap, fisher, ratio
-from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
+from jobs.metrics.intervals import Units, fisher
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, mean_of, undefined
 
 ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # what a list of parents may contain if there are none
 YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
@@ -153,9 +153,7 @@ def _mean(kind: MetricKind, scores: Floats, coverage: float | None, dims: dict[s
     if not len(scores):
         reason, status = "no picture has an answer", "missing_input"
         return undefined(kind, reason, coverage=coverage, status=status, dims=dims)
-    interval = bootstrap(np.stack([scores, np.ones(len(scores))], 1), ratio, unit_name="pictures")
-    value, n = float(scores.mean()), len(scores)
-    return estimated(kind, value, n, coverage=coverage, interval=interval, dims=dims)
+    return mean_of(kind, scores, Units.single(len(scores), "pictures"), coverage=coverage, dims=dims)
 
 
 def _correlation(kind: MetricKind, x: Floats, y: Floats, *, name: str, coverage: float, dims: dict[str, str]) -> Metric:

@@ -17,10 +17,9 @@ from jobs.metrics.intervals import (
     estimate,
     no_interval,
     ratio,
-    share,
     too_few,
 )
-from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, mean_of, share_of, undefined
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -326,8 +325,7 @@ def accuracy(right: ArrayLike, *, asked: int | None = None, units: Units | None 
         return undefined(
             _ACCURACY, "no item with a right answer was answered", coverage=coverage, status="missing_input"
         )
-    value, n, interval = hits_and_misses.mean(), len(hits_and_misses), share(hits_and_misses, units)
-    return estimated(_ACCURACY, value, n, coverage=coverage, interval=interval)
+    return share_of(_ACCURACY, hits_and_misses, units, coverage=coverage)
 
 
 def welch(
@@ -439,8 +437,7 @@ def preference_agreement(model: RatingTable, people: RatingTable) -> Metric:
     coverage = len(of_people) / people.n if people.n else None
     if not len(of_people):
         return undefined(_PREFERENCE, "the model and people answered no common item", coverage=coverage)
-    same, interval = of_model == of_people, share(of_model == of_people, people.units.of(items))
-    return estimated(_PREFERENCE, same.mean(), len(of_people), coverage=coverage, interval=interval)
+    return share_of(_PREFERENCE, of_model == of_people, people.units.of(items), coverage=coverage)
 
 
 def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
@@ -459,23 +456,65 @@ def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
         return
     differences = of_model - of_people
     units = people.units.of(items)
-    yield estimated(
-        _MEAN_DEVIATION,
-        differences.mean(),
-        len(differences),
-        coverage=coverage,
-        interval=bootstrap(np.stack([differences, np.ones(len(differences))], 1), ratio, units),
-    )
+    yield mean_of(_MEAN_DEVIATION, differences, units, coverage=coverage)
     steps = np.rint(differences)
     if np.abs(differences - steps).max() > EPSILON:
         return  # means or expected scores: a histogram over points of the scale is not informative
     widest = int(np.abs(steps).max())
     for step in range(-widest, widest + 1):
-        yield estimated(
-            _DEVIATION,
-            (steps == step).mean(),
-            len(steps),
-            coverage=coverage,
-            interval=share(steps == step, units),
-            dims={"deviation": f"{step:+d}" if step else "0"},
-        )
+        dims = {"deviation": f"{step:+d}" if step else "0"}
+        yield share_of(_DEVIATION, steps == step, units, coverage=coverage, dims=dims)
+
+
+class Threshold(NamedTuple):
+    """A threshold and the F1 that it gives.
+
+    Attributes:
+        value: a label is predicted where its score is at least this.
+        f1: of the scores that it was chosen on, all pairs of item and label pooled.
+    """
+
+    value: float
+    f1: float
+
+
+def best_threshold(scores: ArrayLike, right: ArrayLike) -> Threshold | None:
+    """Return the threshold with the highest F1 (micro average); None if no label is right.
+
+    Use it for scores without a natural threshold, such as log-likelihoods (CAIRE, appendix B.1, which does not explain
+    its choice). Choose the threshold on different items than F1 is reported for.
+
+    Args:
+        scores: float64[n], finite.
+        right: bool[n], whether the label holds.
+
+    The threshold is midway between two neighbouring scores, or the lowest score. If several thresholds have the same
+    F1, the highest is returned.
+    """
+    values, holds = np.asarray(scores, np.float64), np.asarray(right, bool)
+    if not holds.any():
+        return None
+    order = np.argsort(-values, kind="stable")
+    values, true = values[order], np.cumsum(holds[order])
+    f1 = 2 * true / (np.arange(1, len(values) + 1) + true[-1])
+    ends = np.append(values[:-1] > values[1:], True)  # a threshold cannot divide equal scores
+    best = int(np.flatnonzero(ends)[np.argmax(f1[ends])])
+    below = values[best + 1] if best + 1 < len(values) else values[best]
+    return Threshold(_between(values[best], below), float(f1[best]))
+
+
+def f1_at(scores: ArrayLike, right: ArrayLike, threshold: float) -> float | None:
+    """Return F1 (micro average) where a label is predicted if its score is at least `threshold`; None for 0 / 0.
+
+    Args:
+        scores: float64[n].
+        right: bool[n], whether the label holds.
+    """
+    predicted, holds = np.asarray(scores, np.float64) >= threshold, np.asarray(right, bool)
+    denominator = int(predicted.sum() + holds.sum())
+    return 2 * int((predicted & holds).sum()) / denominator if denominator else None
+
+
+def _between(above: NDArray[np.float64] | float, below: NDArray[np.float64] | float) -> float:
+    middle = (float(above) + float(below)) / 2
+    return middle if middle > below else float(above)  # neighbouring floats have no number between them

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import share
-from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, no_rated_item, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, no_rated_item, share_of, undefined
 
 NONE, NO_MAJORITY = "none of the above", "(no majority)"
 NONE_WORDS = frozenset({"unsure", "none", "none of the above", "none (other)", "none of these", "other", "not sure"})
@@ -90,8 +89,7 @@ def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> I
     for code, name in [*enumerate(names), (-1, NO_MAJORITY)]:
         hit = chosen == code
         dims = {"group": group, "answer": name}
-        interval = share(hit, answers.units.of(enough))
-        yield estimated(kind, hit.mean(), n, coverage=coverage, interval=interval, dims=dims)
+        yield share_of(kind, hit, answers.units.of(enough), coverage=coverage, dims=dims)
 
 
 def rater_unit_agreement(answers: RatingTable, *, at_least: int = 2) -> Iterator[Metric]:
@@ -130,15 +128,14 @@ def _by_rater(
     reason: str,
 ) -> Iterator[Metric]:
     n = np.bincount(answers.rater[rows], minlength=len(answers.raters))
-    hits = np.bincount(answers.rater[rows & hit], minlength=len(answers.raters))
     for code, name in enumerate(answers.raters):
         coverage = n[code] / answers.asked[code] if answers.asked[code] else None
         if not n[code]:
             yield undefined(kind, reason, coverage=coverage, dims={"rater": name})
             continue
         of_rater = rows & (answers.rater == code)
-        interval, value = share(hit[of_rater], answers.units.of(answers.item[of_rater])), hits[code] / n[code]
-        yield estimated(kind, value, n[code], coverage=coverage, interval=interval, dims={"rater": name})
+        units = answers.units.of(answers.item[of_rater])
+        yield share_of(kind, hit[of_rater], units, coverage=coverage, dims={"rater": name})
 
 
 def answer_shares(
@@ -157,16 +154,15 @@ def answer_shares(
     chosen = answers.of_raters(raters)
     for part, members in parts.items():
         inside = members[chosen.item] & (chosen.value >= 0)
-        counts = np.bincount(chosen.value[inside], minlength=len(chosen.values))
-        n, asked = int(counts.sum()), int(members.sum()) * len(chosen.raters)
+        n, asked = int(inside.sum()), int(members.sum()) * len(chosen.raters)
         coverage = n / asked if asked else None
         dims = {"group": group, "attribute": attribute, "part": part}
         units = chosen.units.of(chosen.item[inside])
-        for code, (value, count) in enumerate(zip(chosen.values, counts.tolist(), strict=True)):
+        for code, value in enumerate(chosen.values):
             of_answer = {**dims, "answer": value}
             if n:
-                interval = share(chosen.value[inside] == code, units)
-                yield estimated(_ANSWER_SHARE, count / n, n, coverage=coverage, interval=interval, dims=of_answer)
+                hit = chosen.value[inside] == code
+                yield share_of(_ANSWER_SHARE, hit, units, coverage=coverage, dims=of_answer)
             else:
                 reason = f"no ok rating of {group} in this subgroup"
                 yield undefined(_ANSWER_SHARE, reason, coverage=coverage, status="missing_input", dims=of_answer)

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import TypedDict
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
 
 from actors import schemas
 from actors.status import Status
-from jobs.metrics.intervals import Interval
+from jobs.metrics.intervals import Interval, Units, bootstrap, ratio, share
 from jobs.tables import conform, table
 
 WIDE_COLUMNS = (
@@ -242,6 +244,32 @@ def estimated(
         reason=interval.reason,
         dims=dims or {},
     )
+
+
+def share_of(
+    kind: MetricKind,
+    hits: ArrayLike,
+    units: Units | None = None,
+    *,
+    coverage: float | None = None,
+    dims: Mapping[str, str] | None = None,
+) -> Metric:
+    """Return the share of bool[n] `hits`, n of at least 1, with Wilson's interval over units; None: each is one."""
+    hit = np.asarray(hits, bool)
+    return estimated(kind, hit.mean(), len(hit), coverage=coverage, interval=share(hit, units), dims=dims)
+
+
+def mean_of(
+    kind: MetricKind,
+    values: NDArray[np.float64],
+    units: Units | None = None,
+    *,
+    coverage: float | None = None,
+    dims: Mapping[str, str] | None = None,
+) -> Metric:
+    """Return the mean of float64[n], n of at least 1, with a bootstrap interval over units; None: each is one."""
+    interval = bootstrap(np.stack([values, np.ones(len(values))], axis=1), ratio, units)
+    return estimated(kind, values.mean(), len(values), coverage=coverage, interval=interval, dims=dims)
 
 
 def exact(

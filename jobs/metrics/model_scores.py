@@ -22,11 +22,20 @@ from jobs.metrics.intervals import (
     Units,
     block_sums,
     bootstrap,
-    ratio,
     student,
     too_few,
 )
-from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, no_rated_item, undefined
+from jobs.metrics.metric import (
+    Metric,
+    MetricKind,
+    Quantity,
+    Topic,
+    estimated,
+    mean_of,
+    no_rated_item,
+    share_of,
+    undefined,
+)
 
 Floats = NDArray[np.float64]
 Rule = Literal["mean", "any"]
@@ -160,15 +169,8 @@ def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
     coverage = len(rated) / answers.items if answers.items else None
     if not len(rated):
         return _no_rated_item(_MEAN, group, coverage, {"group": group.name})
-    interval = bootstrap(np.stack([rated, np.ones(len(rated))], 1), ratio, answers.units.of(has_score))
-    return estimated(
-        _MEAN,
-        rated.mean(),
-        len(rated),
-        coverage=coverage,
-        interval=interval,
-        dims={"group": group.name},
-    )
+    units, dims = answers.units.of(has_score), {"group": group.name}
+    return mean_of(_MEAN, rated, units, coverage=coverage, dims=dims)
 
 
 def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], threshold: float) -> Metric:
@@ -338,11 +340,10 @@ def _share(
     dims: dict[str, str],
 ) -> Metric:
     """Return the share of bool[rated items] `hit`; `rated` and `units` are those of all items."""
-    n, coverage = int(rated.sum()), float(rated.mean()) if len(rated) else None
-    if not n:
+    coverage = float(rated.mean()) if len(rated) else None
+    if not rated.any():
         return _no_rated_item(kind, group, coverage, dims)
-    interval = intervals.share(hit, units.of(rated))
-    return estimated(kind, hit.mean(), n, coverage=coverage, interval=interval, dims=dims)
+    return share_of(kind, hit, units.of(rated), coverage=coverage, dims=dims)
 
 
 def _no_rated_item(kind: MetricKind, group: RaterGroup, coverage: float | None, dims: dict[str, str]) -> Metric:

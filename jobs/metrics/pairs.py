@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.intervals import Units, block_sums, bootstrap, bootstrap_blocks, ratio, share
-from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, undefined
+from jobs.metrics.intervals import Units, block_sums, bootstrap_blocks
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, mean_of, share_of, undefined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -133,18 +133,14 @@ def position_metrics(comparisons: Comparisons, pairs: int, group: Ints | None = 
     if len(both):
         positions = side(both)
         same = (positions[:, 0] == positions[:, 1]) & (positions[:, 0] != 0)
-        interval = share(same, units.of(in_both))
-        yield estimated(_BIAS, same.mean(), len(both), coverage=coverage, interval=interval)
+        yield share_of(_BIAS, same, units.of(in_both), coverage=coverage)
     else:
         reason = "no pair was answered in both orders"
         yield undefined(_BIAS, reason, coverage=coverage)
     if not comparisons.n:
         yield undefined(_FIRST, "no answer", coverage=coverage, status="missing_input")
         return
-    rows = np.stack([comparisons.first, np.ones(comparisons.n)], 1)
-    interval = bootstrap(rows, ratio, units.of(comparisons.pair))
-    value = float(comparisons.first.mean())
-    yield estimated(_FIRST, value, comparisons.n, coverage=coverage, interval=interval)
+    yield mean_of(_FIRST, comparisons.first, units.of(comparisons.pair), coverage=coverage)
 
 
 def pair_agreement(preference: Floats, people: Comparisons, *, by: str, group: Ints | None = None) -> Metric:
@@ -171,9 +167,8 @@ def pair_agreement(preference: Floats, people: Comparisons, *, by: str, group: I
     of_model = side(preference)[used.pair]
     of_people = side(used.first) * np.where(used.order == 0, 1, -1)
     agrees = (1 + of_model * of_people) / 2
-    rows = np.stack([agrees, np.ones(used.n)], 1)
-    interval = bootstrap(rows, ratio, _units(group, len(preference)).of(used.pair))
-    return estimated(kind, float(agrees.mean()), used.n, coverage=coverage, interval=interval, dims=dims)
+    units = _units(group, len(preference)).of(used.pair)
+    return mean_of(kind, agrees, units, coverage=coverage, dims=dims)
 
 
 def _units(group: Ints | None, pairs: int) -> Units:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from actors.status import STATUSES, Status
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import ShareSums, Units, bootstrap, proportion, ratio, share
-from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, share_of, undefined
 
 _RATINGS = {
     name: MetricKind(name, Quantity.COUNT, (Topic.RATINGS,), label=label).defined_as(definition)
@@ -236,5 +236,4 @@ def remark_share(written: NDArray[np.bool_], rated: NDArray[np.bool_], units: Un
     n = int(rated.sum())
     if not n:
         return undefined(_SHARE, "no item has a rating of a person", status="missing_input")
-    interval = share(written[rated], units and units.of(rated))
-    return estimated(_SHARE, written[rated].mean(), n, coverage=n / len(rated), interval=interval)
+    return share_of(_SHARE, written[rated], units and units.of(rated), coverage=n / len(rated))

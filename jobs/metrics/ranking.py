@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.intervals import bootstrap, ratio, share
-from jobs.metrics.metric import Metric, MetricKind, Quantity, estimated, exact, undefined
+from jobs.metrics.intervals import Units
+from jobs.metrics.metric import Metric, MetricKind, Quantity, exact, mean_of, share_of, undefined
 
 Ranks = NDArray[np.int64]
 _PLACE = "the tables of metrics of rankings"
@@ -95,7 +95,7 @@ def accuracy_at(ranks: ArrayLike, k: int, *, asked: int | None = None) -> Metric
     if not len(hits):
         return _mean(kind, hits.astype(np.float64), asked=asked)
     coverage = len(hits) / asked if asked else None
-    return estimated(kind, float(hits.mean()), len(hits), coverage=coverage, interval=share(hits))
+    return share_of(kind, hits, coverage=coverage)
 
 
 def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, asked: int | None = None) -> Metric:
@@ -160,5 +160,4 @@ def _mean(kind: MetricKind, values: NDArray[np.float64], *, asked: int | None) -
     coverage = None if not asked else len(values) / asked
     if not len(values):
         return undefined(kind, "no query was ranked", coverage=coverage)
-    interval = bootstrap(np.stack([values, np.ones(len(values))], 1), ratio, unit_name="queries")
-    return estimated(kind, float(values.mean()), len(values), coverage=coverage, interval=interval)
+    return mean_of(kind, values, Units.single(len(values), "queries"), coverage=coverage)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from jobs.metrics.agreement import krippendorff_alpha
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import Units, bootstrap, share
-from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, undefined
+from jobs.metrics.intervals import Units, bootstrap
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, share_of, undefined
 
 Floats = NDArray[np.float64]
 Span = tuple[int, int]
@@ -324,11 +324,4 @@ def status_shares(statuses: Sequence[str], pictures: Sequence[str]) -> Iterator[
     units = Units(np.unique(pictures, return_inverse=True)[1], "pictures")
     for status in sorted(set(statuses)):
         hit = np.array([of_text == status for of_text in statuses])
-        yield estimated(
-            _STATUS,
-            hit.mean(),
-            len(hit),
-            coverage=1.0,
-            interval=share(hit, units),
-            dims={"status": status},
-        )
+        yield share_of(_STATUS, hit, units, coverage=1.0, dims={"status": status})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.ids import content_id
-from jobs.analysis import compute
+from jobs.analysis import compute, scene_graphs
 from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.rating_codes import Reduction
@@ -151,7 +151,7 @@ def test_metrics_of_questions_get_listed_answers_and_skip_scene_graphs(
     nothing = ExclusionFilter(frozenset())
     for table, skips in ((None, False), (questions, True)):
         tables = ReportTables(ratings=rating_tables, questions=table)
-        monkeypatch.setattr(compute, "dsg_metrics", lambda *_, **__: [])
+        monkeypatch.setattr(scene_graphs, "dsg_metrics", lambda *_, **__: [])
         with Reduction(by=[CONDITION]) as reduction:
             result = summarize_ratings(tables, MetricSettings(), reduction, models=[], exclusion_filter=nothing)
             metrics = report_metrics(
