@@ -173,6 +173,18 @@ def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
     return mean_of(_MEAN, rated, units, coverage=coverage, dims=dims)
 
 
+def group_scores(
+    answers: RatingTable, group: RaterGroup, thresholds: Sequence[float], *, lowest: float
+) -> Iterator[Metric]:
+    """Yield the share of the lowest score, the mean, and the shares at thresholds, of several raters also by any."""
+    yield share_lowest(answers, group, lowest)
+    yield mean_score(answers, group)
+    for threshold in thresholds:
+        yield share_at_least(answers, group, threshold)
+        if len(group.raters) > 1:
+            yield share_at_least(answers, group, threshold, rule="any")
+
+
 def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], threshold: float) -> Metric:
     """Return the mean over groups of their shares by mean, as in the cells of Century's figure 13.
 

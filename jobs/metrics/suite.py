@@ -182,13 +182,8 @@ def _scores_on_scale(question: RatedQuestion) -> Iterator[Metric]:
         answers = model_scores.inverted(answers, low=low, high=high)
     groups = question.averaged_groups(answers)
     for group in groups:
-        metrics = [model_scores.share_lowest(answers, group, low), model_scores.mean_score(answers, group)]
-        for threshold in question.thresholds:
-            metrics.append(model_scores.share_at_least(answers, group, threshold))
-            if len(group.raters) > 1:
-                metrics.append(model_scores.share_at_least(answers, group, threshold, rule="any"))
-        metrics += _length_bias(answers, group, question)
-        for metric in metrics:
+        metrics = model_scores.group_scores(answers, group, question.thresholds, lowest=low)
+        for metric in (*metrics, *_length_bias(answers, group, question)):
             yield metric.at(**({"inverted": "yes"} if question.inverted else {}))
     yield from _self_preference(answers, question)
     yield from _scores_of_subgroups(answers, question, groups)
