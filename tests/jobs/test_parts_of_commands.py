@@ -20,11 +20,11 @@ from jobs import (
     tric_statistics,
     verify,
 )
+from jobs.analysis.gold_answers import GoldAnswers
 from jobs.annotation import import_config
 from jobs.annotation.tabular import RatingColumns
 from jobs.curation.apply_rules import CurationTables
 from jobs.errors import InputError, RunError
-from jobs.evaluate import GoldAnswers
 from jobs.purging import purged_files
 from jobs.retrieval.linking import NEAR, SHORT, UNKNOWN
 from jobs.retrieval.queries import Calibration

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.analysis.gold_answers import GoldColumns, read_gold
 from jobs.annotation import tabular
 from jobs.annotation.assignment import read_raters
 from jobs.annotation.tabular import RatingColumns, Reading
@@ -21,7 +22,6 @@ from jobs.corpora import delimited, ratings_file
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries, find_files
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.errors import InputError
-from jobs.evaluate import GoldColumns, read_gold
 from jobs.page.picture_sheets import COLUMNS as CHOOSE_COLUMNS
 from jobs.store.reading import open_table
 from jobs.store.writer import Reject
