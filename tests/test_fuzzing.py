@@ -30,12 +30,12 @@ from actors.rubrics.parsing import parse_answers
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric, identity
 from actors.status import Status
-from jobs.annotation import imported_rows, label_studio, prodigy, tabular
+from jobs.annotation import imported_rows, tabular
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.questionnaire import rubric_questionnaire
+from jobs.annotation.reading import Reading
 from jobs.annotation.span_labels import SpanLabels
-from jobs.annotation.tabular import Reading
-from jobs.annotation.tools import ToolReading
+from jobs.annotation.tools import label_studio, prodigy
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
@@ -264,7 +264,7 @@ def imported(reader: Any, file: Path, table: str) -> None:
         )
     else:
         asked = QUESTIONNAIRE if table == "ratings" else None
-        reading = ToolReading(table, asked, span_labels=SPAN_LABELS, free_texts=FREE_TEXTS)
+        reading = Reading(table, questionnaire=asked, span_labels=SPAN_LABELS, free_texts=FREE_TEXTS)
         batches = reader.read(str(file), reading, rejects.append)
     for raw in batches:
         if table in ("remarks", "raters"):

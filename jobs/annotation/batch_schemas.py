@@ -77,6 +77,14 @@ def seconds_since_1970(value: Any) -> float | None:
     return number
 
 
+def moment(value: Any) -> float | None:
+    """Return a time as `seconds_since_1970` does; None if the value is no time."""
+    try:
+        return seconds_since_1970(value)
+    except (TypeError, ValueError):
+        return None
+
+
 def duration(value: Any) -> float | None:
     """Return a duration in seconds; None unless the cell is a finite number, at least 0."""
     try:

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from actors.status import STATUSES, Status
 from jobs.annotation.batch_schemas import ROWS_AT_A_TIME, UNKNOWN_REPORTS
-from jobs.annotation.tabular import Batches, ColumnMapping, Reading
+from jobs.annotation.reading import Reading
+from jobs.annotation.tabular import Batches, ColumnMapping
 from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store.writer import Rejects

@@ -305,3 +305,8 @@ def instruction(item: ShownItem, target: str) -> str:
         for label, address in item.links
     ]
     return "".join(parts) or "<p></p>"
+
+
+def picture_field(number: int) -> str:
+    """Return the field of a task that holds picture `number`, from 0: image, image_2, …"""
+    return "image" if number == 0 else f"image_{number + 1}"

@@ -1,33 +1,45 @@
 """The keys of `import_ratings`, the checks of their combinations, and the importer that they describe."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from actors.settings import ConditionSettings
-from jobs.annotation import century_annotations, imported_rows, importing, label_studio, prodigy, tabular
-from jobs.annotation.importing import RULES, Importer, ImportSettings, Read
+from jobs.annotation import century_annotations, imported_rows, importing, tabular
+from jobs.annotation.importing import RULES, Importer, ImportSettings
 from jobs.annotation.pseudonyms import Pseudonyms
 from jobs.annotation.questionnaire import Questionnaire, list_questionnaire, rubric_questionnaire
+from jobs.annotation.reading import RatingColumns, Reading
 from jobs.annotation.span_labels import SpanLabels
-from jobs.annotation.tabular import RatingColumns, Reading
-from jobs.annotation.tools import ToolReading
+from jobs.annotation.tool import TOOLS, tool_of
 from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import table_plan
 from jobs.store.files import locations
+from jobs.store.writer import Rejects
 
 IMPORTED = ("ratings", "spans", "remarks", "raters")  # tables
 RATER_FROM, SCALES = ("annotator", "assigned"), ("ordinal", "nominal")
 RATER_KINDS = ("human", "gold", "model")
+
+
+EXPORTS = {name: tool_of(name) for name in TOOLS if tool_of(name).read}  # tools with their own format
+FORMATS = {
+    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
+    "parquet": (".parquet",),
+    **{name: tool.endings for name, tool in EXPORTS.items()},
+    "century": (".csv", ".csv.gz"),
+}
+IMPLIED = ("csv", "parquet", *EXPORTS)  # formats that a file's name implies
 
 
 @dataclass
@@ -128,16 +140,6 @@ def identity(cfg: ImportRatingsConfig) -> dict[str, Any]:
     }
 
 
-FORMATS = {
-    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
-    "parquet": (".parquet",),
-    "label_studio": (".json",),
-    "prodigy": (".jsonl", ".jsonl.gz"),
-    "century": (".csv", ".csv.gz"),
-}
-IMPLIED = ("csv", "parquet", "label_studio", "prodigy")  # formats that a file's name implies
-
-
 def files_of(uri: str, format_: str | None) -> list[locations.Object]:
     """Return the files at `uri` (a file, folder or glob); if there are several, those whose names fit `format_`.
 
@@ -204,8 +206,25 @@ def importer(
     """
     format_ = cfg.format or format_of(files)
     asked = _read_asked(cfg)
-    of_format = _of_columns if format_ in ("csv", "parquet", "century") else _of_tool
-    read = of_format(cfg, format_, asked, private=pseudonyms is not None)
+    reader = _reader(format_)
+    if cfg.table == "spans" and format_ in EXPORTS and asked.span_labels is None:
+        raise InputError(
+            f"table=spans: format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"
+        )
+    reading = Reading(
+        table=cfg.table,
+        columns=cfg.columns,
+        questionnaire=asked.questionnaire,
+        question=asked.question,
+        rater=cfg.rater,
+        rater_from=cfg.rater_from,
+        free_texts=asked.free_texts,
+        span_labels=asked.span_labels,
+        encoding=cfg.encoding,
+        delimiter=cfg.delimiter,
+        limit=cfg.limit,
+        private=pseudonyms is not None,
+    )
     settings = ImportSettings(
         table=cfg.table,
         rubric=asked.questionnaire.name if asked.questionnaire else cfg.name,
@@ -218,7 +237,13 @@ def importer(
         items=importing.open_item_names(cfg.items, private=pseudonyms is not None),
         duplicates=cfg.duplicates,
     )
-    return Importer(settings, files, read, exclusion_filter=exclusion_filter, pseudonym=pseudonyms)
+    return Importer(
+        settings,
+        files,
+        lambda uri, reject: reader(uri, reading, reject),
+        exclusion_filter=exclusion_filter,
+        pseudonym=pseudonyms,
+    )
 
 
 def _read_asked(cfg: ImportRatingsConfig) -> _Asked:
@@ -254,45 +279,9 @@ def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> 
     return name
 
 
-def _of_columns(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: bool) -> Read:
-    """Return the reader of CSV, Parquet or released annotations."""
-    reading = Reading(
-        table=cfg.table,
-        columns=cfg.columns,
-        questionnaire=asked.questionnaire,
-        question=asked.question,
-        rater=cfg.rater,
-        free_texts=asked.free_texts,
-        span_labels=asked.span_labels,
-        encoding=cfg.encoding,
-        delimiter=cfg.delimiter,
-        limit=cfg.limit,
-        private=private,
-    )
+def _reader(format_: str) -> Callable[[str, Reading, Rejects], Iterator[pa.Table]]:
+    """Return the reader of a format."""
     readers = {"csv": tabular.read_csv, "parquet": tabular.read_parquet, "century": century_annotations.read}
-    reader = readers[format_]
-    return lambda uri, reject: reader(uri, reading, reject)
-
-
-def _of_tool(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: bool) -> Read:
-    """Return the reader of a tool's export."""
-    if cfg.table == "spans" and asked.span_labels is None:
-        raise InputError(
-            f"table=spans: format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"
-        )
-    reading = ToolReading(
-        table=cfg.table,
-        questionnaire=asked.questionnaire,
-        span_labels=asked.span_labels,
-        free_texts=asked.free_texts,
-        controls=cfg.columns.questions or {},
-        text_controls=cfg.columns.remarks or {},
-        fields={role: name for role, name in asdict(cfg.columns).items() if isinstance(name, str)},
-        question=asked.question,
-        rater=cfg.rater_from,
-        default_rater=cfg.rater,
-        limit=cfg.limit,
-        private=private,
-    )
-    tool = label_studio.read if format_ == "label_studio" else prodigy.read
-    return lambda uri, reject: tool(uri, reading, reject)
+    reader = EXPORTS[format_].read if format_ in EXPORTS else readers[format_]
+    assert reader is not None  # of the tools, those without a format of their own are not in `EXPORTS`
+    return reader

@@ -1,8 +1,7 @@
 """A study from the keys of `annotate`: its form, its plan (rows of `assignments`), and the files of its tasks."""
 
-import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +11,13 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric
-from jobs.annotation import assignment, label_studio_form, prodigy_form, spreadsheet_form
+from jobs.annotation import assignment
 from jobs.annotation import form as forms
 from jobs.annotation.assignment import Assignment, PlanError, Rater
 from jobs.annotation.form import Form, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.shown_items import Showing
 from jobs.annotation.span_labels import SpanLabels
+from jobs.annotation.tool import TOOLS, PlacedItem, tool_of
 from jobs.errors import InputError
 from jobs.judging import own_questions
 from jobs.judging.model_config import OwnQuestionsConfig
@@ -26,7 +26,6 @@ from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store import table_plan
 from jobs.store.files import locations
 
-TOOLS = LABEL_STUDIO, PRODIGY, SPREADSHEET = ("label_studio", "prodigy", "spreadsheet")
 FILES, PICTURES, TARGETS = ("rater", "group"), ("url", "files"), ("rubric", "group")
 
 
@@ -45,7 +44,7 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people mark (conf/span_labels)
     welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
-    tool: str = LABEL_STUDIO  # prodigy, or spreadsheet: a CSV per rater
+    tool: str = "label_studio"  # prodigy, or spreadsheet: a CSV per rater
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
     raters_encoding: str | None = None  # rarely: encoding of the CSV; null: by its byte-order mark, else UTF-8
     group: str | None = None  # column of raters: country, pool, …
@@ -70,9 +69,6 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     def raters_per_item(self) -> int:
         """The number of raters of a group who rate an item; with several quotas, the largest number."""
         return self.per_item or self.per_group or max((self.quotas or {}).values())
-
-
-_CHECKS = {LABEL_STUDIO: label_studio_form.check, SPREADSHEET: spreadsheet_form.check}
 
 
 def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
@@ -137,8 +133,7 @@ def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabe
             pictures=len(item.pictures),
             texts=tuple(item.texts),
         )
-        if cfg.tool in _CHECKS:
-            _CHECKS[cfg.tool](form)
+        tool_of(cfg.tool).check(form)
         return form
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error
@@ -294,87 +289,43 @@ def check_keys(cfg: AnnotateConfig) -> None:
         )
 
 
-Placed = tuple[Mapping[str, Any], str | None, int]  # row of `assignments`, rater (None: a group's task), place
-
-
 def write_task_files(
     cfg: AnnotateConfig,
     folder: str,
-    study: Form,
+    form: Form,
     shown: Mapping[str, ShownItem],
     rows: Sequence[Mapping[str, Any]],
 ) -> int:
-    """Write the form and the tasks to `folder`; return the number of files of tasks.
+    """Write the files that an annotation tool imports to `folder`; return the number of files of tasks.
 
     Args:
         shown: the items as shown to people, by item_id.
         rows: rows of `assignments`.
     """
+    tool = tool_of(cfg.tool)
     by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         by_file[row["file"]].append(row)
-    kinds: set[str] = set()
-    written = 0
+    kinds: Counter[str] = Counter()
     for name in sorted(by_file):
-        tasks = _placed(cfg, name, by_file[name])
-        by_kind = _WRITERS[cfg.tool](study, shown, tasks)
-        for kind, text in by_kind.items():
-            _put(folder, f"{name}.{kind}", text)
-            written += 1
-        kinds.update(by_kind)
-    if cfg.tool == LABEL_STUDIO:
-        _put(folder, "config.xml", label_studio_form.config_xml(study))
-    elif cfg.tool == PRODIGY:
-        per_task = cfg.raters_per_item if cfg.files == "group" else None
-        for kind in kinds:
-            of_kind = kind.removesuffix(".jsonl")
-            settings = prodigy_form.settings(study, of_kind, per_task=per_task)
-            _put(folder, f"prodigy.{of_kind}.json", json.dumps(settings, indent=1))
-    return written
+        by_kind = tool.task_files(form, _placed(cfg, name, by_file[name], shown))
+        _put(folder, {f"{name}.{kind}": text for kind, text in by_kind.items()})
+        kinds.update(by_kind.keys())
+    _put(folder, tool.form_files(form, kinds, cfg.raters_per_item if cfg.files == "group" else None))
+    return kinds.total()
 
 
-def _placed(cfg: AnnotateConfig, name: str, rows: Sequence[Mapping[str, Any]]) -> list[Placed]:
+def _put(folder: str, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        locations.replace(locations.join(folder, name), text.encode())
+
+
+def _placed(
+    cfg: AnnotateConfig, name: str, rows: Sequence[Mapping[str, Any]], shown: Mapping[str, ShownItem]
+) -> list[PlacedItem]:
     """Return the tasks of one file; a group's file has each task once, in random order."""
     if cfg.files != "group" or rows[0]["role"] == AUDITOR:
-        return [(row, row["rater"], row["place"]) for row in rows]
-    distinct = {(row["item_id"], row["target"]): row for row in rows}
-    order = assignment.shuffled(sorted(distinct), seed=cfg.seed, name=name)
-    return [(distinct[key], None, place) for place, key in enumerate(order, start=1)]
-
-
-def _label_studio(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return the text of one file, by file name extension."""
-    labelled = [
-        label_studio_form.task(study, shown[row["item_id"]], target=row["target"], assigned_to=rater, place=place)
-        for row, rater, place in tasks
-    ]
-    return {"json": json.dumps(labelled, ensure_ascii=False, indent=1)}
-
-
-def _prodigy(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return the texts of one file per kind of task, by file name extension."""
-    lines: dict[str, str] = defaultdict(str)
-    for row, rater, place in tasks:
-        item = shown[row["item_id"]]
-        for task in prodigy_form.tasks(study, item, target=row["target"], assigned_to=rater, place=place):
-            lines[f"{prodigy_form.kind_of(task)}.jsonl"] += json.dumps(task, ensure_ascii=False) + "\n"
-    return lines
-
-
-def _spreadsheet(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return the text of one file, by file name extension."""
-    rows = [
-        line
-        for row, rater, place in tasks
-        for line in spreadsheet_form.rows(
-            study, shown[row["item_id"]], target=row["target"], assigned_to=rater, place=place
-        )
-    ]
-    return {"csv": spreadsheet_form.as_csv(study, rows)}
-
-
-_WRITERS = {LABEL_STUDIO: _label_studio, PRODIGY: _prodigy, SPREADSHEET: _spreadsheet}
-
-
-def _put(folder: str, name: str, text: str) -> None:
-    locations.replace(locations.join(folder, name), text.encode())
+        return [PlacedItem(shown[row["item_id"]], row["target"], row["rater"], row["place"]) for row in rows]
+    tasks = sorted({(row["item_id"], row["target"]) for row in rows})
+    order = assignment.shuffled(tasks, seed=cfg.seed, name=name)
+    return [PlacedItem(shown[item], target, None, place) for place, (item, target) in enumerate(order, start=1)]

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from actors.rubrics.people import FreeText
 from actors.status import Status
 from jobs.annotation import batch_schemas
 from jobs.annotation.batch_schemas import ROWS_AT_A_TIME, UNKNOWN_REPORTS
-from jobs.annotation.questionnaire import Questionnaire, fold
+from jobs.annotation.questionnaire import fold
+from jobs.annotation.reading import MAPPINGS, RatingColumns, Reading
 from jobs.annotation.span_labels import SpanLabels
 from jobs.corpora import delimited
 from jobs.corpora.cell_texts import column_texts
@@ -38,55 +38,6 @@ class ColumnMapping:
         return list(
             dict.fromkeys([*(column for columns in self.roles.values() for column in columns), *self.wide.values()])
         )
-
-
-@dataclass
-class RatingColumns:
-    """The column of each role; null: the column of the same name, if there is one. a+b joins two columns with `/`."""
-
-    item_id: str | None = None  # the picture or item: `items=` says whose ids these are
-    rater: str | None = None  # who answered
-    value: str | None = None  # long form: the answers
-    question: str | None = None  # long form: names or texts of the questions
-    questions: Any = None  # wide form, and tools: {question: its column or control}
-    remarks: Any = None  # table=remarks: {field for free text: its column or control}
-    target: str | None = None  # the target that the item was rated against
-    condition: str | None = None  # experimental condition
-    order: str | None = None  # rarely: place of the answer in the rater's task
-    sample: str | None = None  # rarely: number of a repeated answer by the same rater
-    comment: str | None = None  # rarely: free text next to an answer
-    seconds: str | None = None  # rarely: time that the answer took
-    time: str | None = None  # rarely: ISO 8601 or seconds since 1970; orders repeated answers
-    skipped: str | None = None  # rarely: yes where the person skipped the item
-    reported: str | None = None  # rarely: yes where the person reported the picture
-    country: str | None = None  # rarely: table=raters: country of the rater
-    pool: str | None = None  # rarely: table=raters: where the rater was recruited
-    experience: str | None = None  # rarely: table=raters: experience of the rater
-    text_id: str | None = None  # rarely: table=spans: the text in which the span is marked
-    kind: str | None = None  # rarely: table=spans: kind of the span
-    start: str | None = None  # rarely: table=spans: its first character
-    end: str | None = None  # rarely: table=spans: the character after its last
-    category: str | None = None  # rarely: table=spans: kind of mistake
-    score: str | None = None  # rarely: table=spans: severity of the mistake
-    # rarely: table=spans: probability that the span is a mistake or omission; below 0.5 it is not marked
-    probability: str | None = None
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Settings for reading a file: the table, the mapping of columns, the questions, encoding and delimiter."""
-
-    table: str
-    columns: RatingColumns
-    questionnaire: Questionnaire | None
-    question: str | None = None  # the question that all rows answer, if the file has no column for it
-    rater: str | None = None  # the rater of all rows, if the file has no column for it
-    free_texts: Sequence[FreeText] = ()  # the fields to read for table=remarks
-    span_labels: SpanLabels | None = None  # the kinds and labels that table=spans may have; None: any
-    encoding: str | None = None
-    delimiter: str | None = None
-    limit: int | None = None  # how many rows of a file are read, from the first one; None: all
-    private: bool = False  # keep cells out of rejects
 
 
 _SEPARATOR = "\x1f"  # between a kind of spans and a category
@@ -332,7 +283,6 @@ NEEDED = {
     "raters": ("rater",),
 }
 MARKED = {"spans": ("text_id", "kind"), "ratings": (), "remarks": (), "raters": ()}
-MAPPINGS = ("questions", "remarks")  # fields of RatingColumns that map names to columns
 
 
 def map_columns(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMapping:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from actors.full_reads import read_full
 from jobs.annotation.imported_rows import REPORTED
-from jobs.annotation.study import LABEL_STUDIO, PRODIGY, SPREADSHEET
+from jobs.annotation.tool import TOOLS
 from jobs.corpora.delimited import delimiter_of
 from jobs.corpora.wit.wit_base import PLACES_FILE
 from jobs.curation.curation_rules import NEAR_FILE
@@ -41,7 +41,7 @@ LARGEST = 1 << 30  # bytes; larger files, and compressed ones that hold more, ar
 SHOWN = 10  # names of files that are printed
 ROWS = 10_000  # of a Parquet file of others, at a time
 HEAD = 4096  # first bytes, by which pages and binary files are recognised
-TASKS = (LABEL_STUDIO, PRODIGY, SPREADSHEET, "pictures")  # folders next to `assignments`
+TASKS = (*TOOLS, "pictures")  # folders next to `assignments`
 PAGE, SHEETS = "index.html", ("choose.csv", "rankings.csv")  # of `choose` and `show_links`
 GENERATOR = b'<meta name="generator" content="remine">'  # what all pages have in their heads
 INDEX, INDEX_IDS = "corpus.faiss", "ids.parquet"  # of `retrieve faiss.out=`

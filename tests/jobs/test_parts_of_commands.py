@@ -22,7 +22,7 @@ from jobs import (
 )
 from jobs.analysis.gold_answers import GoldAnswers
 from jobs.annotation import import_config
-from jobs.annotation.tabular import RatingColumns
+from jobs.annotation.reading import RatingColumns
 from jobs.curation.apply_rules import CurationTables
 from jobs.errors import InputError, RunError
 from jobs.purging import purged_files

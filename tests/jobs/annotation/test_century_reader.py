@@ -8,7 +8,7 @@ import pytest
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import century_annotations
 from jobs.annotation.questionnaire import rubric_questionnaire
-from jobs.annotation.tabular import RatingColumns, Reading
+from jobs.annotation.reading import RatingColumns, Reading
 from jobs.store.writer import Reject
 
 HEADER = "image_url;rating.method;rating.src;rating.rater_id;rating.sensitive;rating.concept"

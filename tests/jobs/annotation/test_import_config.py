@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.annotation.import_config import ImportRatingsConfig, check, files_of, format_of
-from jobs.annotation.tabular import RatingColumns
+from jobs.annotation.reading import RatingColumns
 from jobs.errors import InputError
 from jobs.store.files.objects import Object
 from tests.cases import check_cases

@@ -8,10 +8,11 @@ import pytest
 
 from actors.ids import content_id
 from actors.rubrics.people import FreeText
-from jobs.annotation import batch_schemas, label_studio
+from jobs.annotation import batch_schemas
 from jobs.annotation.questionnaire import ISSUE, AnswerSet, Questionnaire, list_questionnaire
+from jobs.annotation.reading import RatingColumns, Reading
 from jobs.annotation.span_labels import SpanLabels
-from jobs.annotation.tools import ToolReading
+from jobs.annotation.tools import label_studio
 from jobs.errors import InputError
 from jobs.store.writer import Reject
 from tests.cases import check_cases
@@ -45,31 +46,31 @@ def read_with_messages(folder: Path, tasks: list[Any], **reading: Any) -> tuple[
     path = folder / "export.json"
     path.write_text(json.dumps(tasks))
     rejects: list[Reject] = []
-    batches = label_studio.read(str(path), ToolReading(**{"table": "ratings", **reading}), rejects.append)
+    batches = label_studio.read(str(path), Reading(**{"table": "ratings", **reading}), rejects.append)
     return [row for batch in batches for row in batch.to_pylist()], rejects
 
 
 def test_without_a_list_the_mapped_questions_are_asked_or_else_the_rubrics() -> None:
     answers = AnswerSet(("1",), (1.0,), {"1": 0})
     questionnaire = Questionnaire("r", {"q": answers, "p": answers}, {"q": "q", "p": "p"}, ("q", "p"))
-    mapped = ToolReading("ratings", questionnaire, controls={"p": "control"})
+    mapped = Reading("ratings", RatingColumns(questions={"p": "control"}), questionnaire)
     assert [mapped.questions(data) for data in ({}, {"questions": ["q"]})] == [("p",), ("q",)]
-    assert (ToolReading("ratings", questionnaire).questions({}), ToolReading("ratings").questions({})) == (
+    assert (Reading("ratings", questionnaire=questionnaire).questions({}), Reading("ratings").questions({})) == (
         ("q", "p"), ()
     )  # fmt: skip
     without: list[dict[str, Any]] = [{"questions": []}, {"questions": "q"}, {"rubric": "r"}, {"rubric": ""}]
     for data in without:
-        assert ToolReading("ratings", questionnaire).questions(data) == ("q", "p")
+        assert Reading("ratings", questionnaire=questionnaire).questions(data) == ("q", "p")
     with pytest.raises(InputError, match=r"^rubric=r: the tasks are of rubric 's'; set rubric=s$"):
         mapped.questions({"rubric": "s", "questions": ["q"]})
     with pytest.raises(InputError, match=r"^rubric=r: the tasks ask 'other'; it has q, p$"):
         mapped.questions({"questions": ["q", "other"]})
-    any_question = ToolReading("ratings", list_questionnaire("n", ["1", "2"], ordinal=True))
+    any_question = Reading("ratings", questionnaire=list_questionnaire("n", ["1", "2"], ordinal=True))
     assert any_question.questions({"rubric": "s", "questions": ["q", 5]}) == ("q", "5")
 
 
 def test_controls_are_those_of_the_questions_or_of_the_items_own() -> None:
-    reading = ToolReading("ratings", controls={"q": "control", "1": "never"})
+    reading = Reading("ratings", RatingColumns(questions={"q": "control", "1": "never"}))
     assert reading.controls_of({"questions": ["q", "p"]}) == {"q": "control", "p": "p"}
     own_questions = [{"question_id": 7, "text": "Red?"}, "no question", {"question_id": "1", "text": "Blue?"}]
     data = {"questions": ["1", "7", "other"], "own_questions": own_questions}
@@ -77,19 +78,19 @@ def test_controls_are_those_of_the_questions_or_of_the_items_own() -> None:
 
 
 def test_fields_of_a_task_may_be_mapped_and_nested(tmp_path: Path) -> None:
-    fields = {"item_id": "meta.id", "target": "label", "condition": "meta.shown.first"}
+    columns = RatingColumns(item_id="meta.id", target="label", condition="meta.shown.first")
     tasks = [
         task(None, annotation(), meta={"id": 5, "shown": {"first": "fast"}}, label=3, image_ids=["p", 7]),
         task(None, annotation(), meta={"id": "b", "shown": "all"}),
         task("no", annotation(), meta="id"),
     ]
-    rows, rejects = read(tmp_path, tasks, fields=fields)
+    rows, rejects = read(tmp_path, tasks, columns=columns)
     names = ("item_id", "target", "condition", "images")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("5", "3", "fast", ["p", "7"]), ("b", None, None, None)
     ]  # fmt: skip
     assert rejects == [(3, "no_item_id")]
-    keys: dict[str, Any] = {"fields": fields, "text_controls": {}, "free_texts": [FreeText("why", "Why?")]}
+    keys: dict[str, Any] = {"columns": columns, "free_texts": [FreeText("why", "Why?")]}
     rows, _ = read(tmp_path, tasks, table="remarks", **keys)
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("5", "3", "fast", ["p", "7"]), ("b", None, None, None)
@@ -138,8 +139,8 @@ def test_a_person_is_named_by_address_name_number_or_assignment(tmp_path: Path) 
     for table in ("ratings", "raters"):
         rows, rejects = read(tmp_path, tasks, table=table)
         assert ([row["rater"] for row in rows if row.get("question") != "r"], rejects) == (raters, [])
-    assert [row["rater"] for row in read(tmp_path, tasks, rater="assigned", table="raters")[0]] == ["zoe"] * 4
-    assert read(tmp_path, [task("a")], rater="assigned", table="raters") == ([], [(1, "no_rater")])
+    assert [row["rater"] for row in read(tmp_path, tasks, rater_from="assigned", table="raters")[0]] == ["zoe"] * 4
+    assert read(tmp_path, [task("a")], rater_from="assigned", table="raters") == ([], [(1, "no_rater")])
 
 
 def test_an_annotation_has_its_last_time_its_comment_and_shares_of_its_duration(tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_rows_come_in_batches_of_a_bounded_size(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "export.json").write_text(json.dumps([task(f"i{number}") for number in range(4)]))
     for size, sizes in ((2, [2, 2]), (3, [3, 1]), (5, [4])):
         monkeypatch.setattr(batch_schemas, "ROWS_AT_A_TIME", size)
-        batches = list(label_studio.read(str(tmp_path / "export.json"), ToolReading("ratings"), print))
+        batches = list(label_studio.read(str(tmp_path / "export.json"), Reading("ratings"), print))
         assert [batch.num_rows for batch in batches] == sizes
         assert [item for batch in batches for item in batch["item_id"].to_pylist()] == ["i0", "i1", "i2", "i3"]
 
@@ -249,7 +250,7 @@ def test_another_projects_export_is_refused_before_all_of_it_is_read(
     rows, _ = read(tmp_path, [task("a", annotation(result("remark_why", text=["one", "two"])))], **of_texts)
     assert [(row["field"], row["text"]) for row in rows] == [("why", "one\ntwo")]
     with pytest.raises(InputError, match="its controls are beauty; expected are q, reason "):
-        read(tmp_path, [task("a", *foreign)], text_controls={"why": "reason"}, **of_texts)
+        read(tmp_path, [task("a", *foreign)], columns=RatingColumns(remarks={"why": "reason"}), **of_texts)
 
 
 def test_files_that_are_no_export_are_named(tmp_path: Path) -> None:
@@ -363,7 +364,7 @@ def test_results_that_are_none_are_rejected_and_people_without_a_name_get_the_de
         task("a", annotation(*results, relation, completed_by=None), annotation(completed_by=8)),
         task({"id": 1}), task(2.0, annotation(completed_by=3.0)),
     ]  # fmt: skip
-    rows, rejects = read(tmp_path, tasks, default_rater="anna")
+    rows, rejects = read(tmp_path, tasks, rater="anna")
     assert [(row["item_id"], row["rater"], row["answer"]) for row in rows] == [
         ("a", "anna", "1"), ("a", "8", "1"), ("2", "3", "1")
     ]  # fmt: skip

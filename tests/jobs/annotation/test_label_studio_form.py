@@ -7,9 +7,18 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from actors.rubrics.people import FreeText
-from jobs.annotation.form import Form, FormExample, FormQuestion, Option, OwnSet, ShownItem, WelfareConfig
-from jobs.annotation.label_studio_form import check, config_xml, field_of, task
+from jobs.annotation.form import (
+    Form,
+    FormExample,
+    FormQuestion,
+    Option,
+    OwnSet,
+    ShownItem,
+    WelfareConfig,
+    picture_field,
+)
 from jobs.annotation.span_labels import SpanLabels
+from jobs.annotation.tools.label_studio import check, config_xml, task
 from tests.cases import check_cases
 
 OPTIONS = (Option("1", "low, $5", "w", "#123456"), Option("2", "high", "", ""))
@@ -175,4 +184,4 @@ def test_a_task_has_what_the_form_and_the_reader_need() -> None:
     assert (data["questions"], data["own_questions"]) == (
         ["1", "2"], [{"question_id": "1", "text": "Red?"}, {"question_id": "2", "text": "Blue?"}]
     )  # fmt: skip
-    assert [field_of(number) for number in range(3)] == ["image", "image_2", "image_3"]
+    assert [picture_field(number) for number in range(3)] == ["image", "image_2", "image_3"]

@@ -7,8 +7,8 @@ import pytest
 
 from jobs import annotate, import_ratings
 from jobs.annotation.import_config import ImportRatingsConfig
+from jobs.annotation.reading import RatingColumns
 from jobs.annotation.study import AnnotateConfig
-from jobs.annotation.tabular import RatingColumns
 from jobs.errors import InputError
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from tests.factories import picture, write_csv, write_table

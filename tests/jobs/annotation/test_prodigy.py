@@ -12,11 +12,11 @@ from omegaconf import OmegaConf
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation import prodigy, prodigy_form
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
 from jobs.annotation.questionnaire import ISSUE, list_questionnaire, rubric_questionnaire
+from jobs.annotation.reading import Reading
 from jobs.annotation.span_labels import SpanLabels
-from jobs.annotation.tools import ToolReading
+from jobs.annotation.tools import prodigy
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.writer import Reject
@@ -31,7 +31,7 @@ def read(folder: Path, lines: list[dict[str, Any]], **reading: Any) -> tuple[lis
     path = folder / "out.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in lines))
     rejects: list[Reject] = []
-    batches = prodigy.read(str(path), ToolReading(**{"table": "ratings", **reading}), rejects.append)
+    batches = prodigy.read(str(path), Reading(**{"table": "ratings", **reading}), rejects.append)
     return [row for batch in batches for row in batch.to_pylist()], [(r.position, r.reason) for r in rejects]
 
 
@@ -63,7 +63,7 @@ def test_lines_after_a_rejected_one_are_read(tmp_path: Path) -> None:
     rows, rejects = read(tmp_path, unusual)
     assert ([row["rater"] for row in rows], rejects) == (["7", "data-", "data-5", "anna", "anna"], [])
     assert [row["time"] for row in rows] == [None] * 5
-    raters, _ = read(tmp_path, [lines[0], lines[5], lines[6]], table="raters", rater="assigned")
+    raters, _ = read(tmp_path, [lines[0], lines[5], lines[6]], table="raters", rater_from="assigned")
     assert [row["rater"] for row in raters] == ["cy", "cy"]
 
 
@@ -82,7 +82,7 @@ def test_private_lines_stay_out_of_rejects(tmp_path: Path, private: bool) -> Non
     path = tmp_path / "out.jsonl"
     path.write_text(f"{json.dumps(line())}\nanna@x.example\n")
     rejects: list[Reject] = []
-    assert [batch.num_rows for batch in prodigy.read(str(path), ToolReading("ratings", private=private),
+    assert [batch.num_rows for batch in prodigy.read(str(path), Reading("ratings", private=private),
                                                      rejects.append)] == [1]  # fmt: skip
     assert [(reject.position, reject.raw) for reject in rejects] == [(2, "" if private else "anna@x.example")]
 
@@ -110,7 +110,7 @@ def test_a_kind_of_spans_whose_text_the_item_lacks_has_no_task() -> None:
     )
     for role in ("generated", "reference"):
         item = ShownItem("i", (), (), (), {role: ("t", "A dog.")}, (), None)
-        tasks = prodigy_form.tasks(form, item, target="", assigned_to=None, place=1)
+        tasks = prodigy.tasks(form, item, target="", assigned_to=None, place=1)
         assert [(task["text_id"], task["text"]) for task in tasks] == [("t", "A dog.")]
 
 
@@ -143,13 +143,13 @@ def study(**keys: Any) -> Form:
 
 
 def test_settings_name_the_labels_of_spans_and_the_people_per_task() -> None:
-    settings = prodigy_form.settings(study(), prodigy_form.SPANS, per_task=None)
+    settings = prodigy.settings(study(), prodigy.SPANS, per_task=None)
     spans = next(block for block in settings["blocks"] if block["view_id"] == "spans_manual")
     assert spans["labels"] == ["swap", "other", "gap"]
     assert settings["custom_theme"] == {"labels": {"swap": "#d62728"}}
     assert settings["keymap_by_label"] == {"swap": "1", "gap": "2"}
     assert [block["view_id"] for block in settings["blocks"]] == ["html", "spans_manual", "choice", "text_input"]
-    choice = prodigy_form.settings(study(), prodigy_form.CHOICE, per_task=3)
+    choice = prodigy.settings(study(), prodigy.CHOICE, per_task=3)
     assert [block["view_id"] for block in choice["blocks"]] == ["html", "choice", "text_input"]
     assert {"custom_theme", "keymap_by_label"}.isdisjoint(choice)
     usual = {"buttons": ["accept", "ignore", "undo"], "show_stats": False, "exclude_by": "task", "batch_size": 1,
@@ -163,12 +163,12 @@ def test_settings_name_the_labels_of_spans_and_the_people_per_task() -> None:
     shares = [(one["feed_overlap"], one.get("annotations_per_task")) for one in (settings, choice)]
     assert shares == [(True, None), (False, 3)]
     bare = study(welfare=WelfareConfig(comment=""), span_labels=None)
-    for kind in prodigy_form.KINDS:
-        blocks = prodigy_form.settings(bare, kind, per_task=None)["blocks"]
+    for kind in prodigy.KINDS:
+        blocks = prodigy.settings(bare, kind, per_task=None)["blocks"]
         fields = [(block["field_id"], block["field_label"]) for block in blocks if block["view_id"] == "text_input"]
-        assert fields == ([("remark_why", "Why? Briefly.")] if kind == prodigy_form.TEXTS else [])
+        assert fields == ([("remark_why", "Why? Briefly.")] if kind == prodigy.TEXTS else [])
         assert [block["view_id"] for block in blocks][:2] == ["html", "choice"]
-    texts = prodigy_form.settings(study(), prodigy_form.TEXTS, per_task=None)["blocks"]
+    texts = prodigy.settings(study(), prodigy.TEXTS, per_task=None)["blocks"]
     assert [block.get("field_id") for block in texts] == [None, None, "remark_why"]  # without a field for comments
 
 
@@ -176,19 +176,19 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
     form = study()
     texts = {"generated": ("g", "A dog."), "reference": ("r", "<b>")}
     item = ShownItem("i", ("p",), ("https://x/1.jpg",), (), texts, ())
-    tasks = list(prodigy_form.tasks(form, item, target="joy", assigned_to="bo", place=3))
+    tasks = list(prodigy.tasks(form, item, target="joy", assigned_to="bo", place=3))
     assert [(t.get("question"), t.get("span_kind"), t.get("text"), t.get("text_id")) for t in tasks] == [
         ("tone", None, None, None), ("clear", None, None, None), (None, "slips", "A dog.", "g"),
         (None, "gaps", "<b>", "r"), (None, None, None, None),
     ]  # fmt: skip
-    kinds = [prodigy_form.CHOICE] * 2 + [prodigy_form.SPANS] * 2 + [prodigy_form.TEXTS]
-    assert [prodigy_form.kind_of(task) for task in tasks] == kinds
+    kinds = [prodigy.CHOICE] * 2 + [prodigy.SPANS] * 2 + [prodigy.TEXTS]
+    assert [prodigy.kind_of(task) for task in tasks] == kinds
     assert tasks[-1]["free_texts"] == ["why"]
     assert [task["image_ids"] for task in tasks] == [["p"]] * 5
     fields = {name: {str(task[name]) for task in tasks} for name in ("item_id", "target", "rubric", "place")}
     assert fields == {"item_id": {"i"}, "target": {"joy"}, "rubric": {"mood"}, "place": {"3"}}
     assert {task["assigned_to"] for task in tasks} == {"bo"}
-    assert not any("assigned_to" in t for t in prodigy_form.tasks(form, item, target="", assigned_to=None, place=1))
+    assert not any("assigned_to" in t for t in prodigy.tasks(form, item, target="", assigned_to=None, place=1))
     report, issue = prodigy.REPORT_OPTION, prodigy.ISSUE_OPTION
     assert [[option["id"] for option in task["options"]] for task in tasks] == [
         ["1", "2", report, issue], ["yes", "no", report], [report], [report], [report]
@@ -204,9 +204,9 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
     assert pages[0].index("generated: A dog.") < pages[0].index("reference: ")  # without an order, as in the item
     assert [page.count('<p class="remine-note"></p>') for page in pages] == [0] * 5
     ordered = replace(form, span_labels=replace(SPAN_LABELS, texts=("reference", "generated")))
-    page = next(prodigy_form.tasks(ordered, item, target="", assigned_to=None, place=1))["html"]
+    page = next(prodigy.tasks(ordered, item, target="", assigned_to=None, place=1))["html"]
     assert page.index("reference: ") < page.index("generated: A dog.")
-    unmarked = list(prodigy_form.tasks(study(span_labels=None), item, target="", assigned_to=None, place=1))
+    unmarked = list(prodigy.tasks(study(span_labels=None), item, target="", assigned_to=None, place=1))
     assert ([task.get("question") for task in unmarked], "style" in unmarked[1]["options"][0]) == (
         ["tone", "clear", None], False
     )  # fmt: skip
@@ -220,7 +220,7 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
         {"text": ".", "start": 5, "end": 6, "id": 2, "ws": False},
     ]
     clear = study(welfare=WelfareConfig(blur=False, issue="", report=""))
-    (first, *_) = prodigy_form.tasks(clear, item, target="", assigned_to=None, place=1)
+    (first, *_) = prodigy.tasks(clear, item, target="", assigned_to=None, place=1)
     assert (len(first["options"]), "remine-blurred" in first["html"]) == (2, False)
     assert first["html"].count("<input") == 0
     texts_of_welfare = WelfareConfig(
@@ -228,7 +228,7 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
     )
     people = replace(form, welfare=texts_of_welfare, instructions="Look first.")
     other_item = replace(item, item_id="j")
-    boxes = [next(prodigy_form.tasks(people, one, target="joy", assigned_to=None, place=1))["html"]
+    boxes = [next(prodigy.tasks(people, one, target="joy", assigned_to=None, place=1))["html"]
              for one in (item, other_item)]  # fmt: skip
     notes = "".join(f'<p class="remine-note">{text}</p>' for text in (
         "Careful &lt;all&gt;.", "Look first.", "Or skip.", "To us."))  # fmt: skip
@@ -238,7 +238,7 @@ def test_an_item_has_a_task_per_question_and_per_text_to_mark() -> None:
         assert (box, len(name)) == (of_label, 12)
         assert f'<label for="{box}">Show &amp; tell</label>' in page
     assert boxes[0] != boxes[1], "a box shows the pictures of its own item"
-    unpictured = prodigy_form.tasks(form, ShownItem("i", (), (), (), texts, ()), target="", assigned_to=None, place=1)
+    unpictured = prodigy.tasks(form, ShownItem("i", (), (), (), texts, ()), target="", assigned_to=None, place=1)
     assert "<div>" not in next(unpictured)["html"]
 
 
@@ -313,8 +313,8 @@ def test_an_issue_counts_if_it_is_offered_or_chosen_and_a_task_needs_no_question
     ]
     done: list[Any] = []
     for number, data in enumerate(lines, start=1):
-        reading = ToolReading(table="ratings" if number < 5 else "raters")
-        done.append(prodigy._done("f", number, data, reading, lambda reject: None))
+        reading = Reading(table="ratings" if number < 5 else "raters")
+        done.append(prodigy._finished("f", number, data, reading, lambda reject: None))
     assert [(task.issue, task.skipped) for task in done] == [
         (True, True), (False, False), (True, False), (None, False), (None, False)
     ]  # fmt: skip
@@ -350,6 +350,6 @@ def test_tasks_without_options_are_questions_of_yes_and_no(tmp_path: Path) -> No
 
 def test_tasks_without_a_session_get_the_default_rater(tmp_path: Path) -> None:
     lines = [line(_annotator_id=None, _session_id=None), line(_annotator_id="bo"), line(item_id=1.0, _annotator_id=2.0)]
-    rows, rejects = read(tmp_path, lines, default_rater="anna")
+    rows, rejects = read(tmp_path, lines, rater="anna")
     assert [(row["item_id"], row["rater"]) for row in rows] == [("i", "anna"), ("i", "bo"), ("1", "2")]
     assert rejects == []

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from jobs.annotation import century_annotations, import_config, label_studio, prodigy, tabular
+from jobs.annotation import century_annotations, import_config, tabular
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.importing import Importer
-from jobs.annotation.tabular import RatingColumns
+from jobs.annotation.reading import RatingColumns
+from jobs.annotation.tools import label_studio, prodigy
 from jobs.errors import InputError
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -31,7 +32,7 @@ FILES = {format_: f"/x/a.{ending}" for format_, ending in
 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
-    """(name of the reader, its argument) of each file that an importer looks into."""
+    """(format, settings of the reader) of each file that an importer looks into."""
     calls: Readings = []
 
     def recorder(name: str) -> Any:
@@ -41,11 +42,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
 
         return read
 
-    for module, name in (
-        (tabular, "read_csv"), (tabular, "read_parquet"), (century_annotations, "read"), (label_studio, "read"),
-        (prodigy, "read"),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, name, recorder(f"{module.__name__.rpartition('.')[2]}.{name}"))
+    monkeypatch.setattr(import_config, "_reader", recorder)
     return calls
 
 
@@ -61,15 +58,20 @@ def reading(readings: Readings, file: str = "/x/a.csv", **keys: Any) -> Any:
     return readings.pop()[1]
 
 
-def test_each_format_has_its_reader(readings: Readings) -> None:
+def test_each_format_has_its_reader() -> None:
+    readers = {
+        "csv": tabular.read_csv, "parquet": tabular.read_parquet, "century": century_annotations.read,
+        "label_studio": label_studio.read, "prodigy": prodigy.read,
+    }  # fmt: skip
+    assert {format_: import_config._reader(format_) for format_ in import_config.FORMATS} == readers
+
+
+def test_the_format_is_that_of_the_name_or_of_the_key(readings: Readings) -> None:
     for file in FILES.values():
         importer(file, rubric=RUBRIC)
     importer("/x/a.csv", rubric=RUBRIC, format="century")
-    importer("/x/a.json", rubric=RUBRIC, format="prodigy")  # the key has precedence over the name
-    assert [name for name, _ in readings] == [
-        "tabular.read_csv", "tabular.read_parquet", "label_studio.read", "prodigy.read", "century_annotations.read",
-        "prodigy.read",
-    ]  # fmt: skip
+    importer("/x/a.json", rubric=RUBRIC, format="prodigy")
+    assert [name for name, _ in readings] == ["csv", "parquet", "label_studio", "prodigy", "century", "prodigy"]
 
 
 def test_readers_of_columns_get_the_keys_of_columns(readings: Readings) -> None:
@@ -84,14 +86,11 @@ def test_readers_of_columns_get_the_keys_of_columns(readings: Readings) -> None:
 def test_readers_of_tools_get_the_keys_of_tools(readings: Readings) -> None:
     columns = RatingColumns(target="label", questions={"shown": "control"}, remarks={"why": "field"})
     one = reading(readings, FILES["prodigy"], rubric=RUBRIC, columns=columns, rater_from="assigned", limit=5)
-    assert (one.controls, one.text_controls, one.fields) == (
-        {"shown": "control"},
-        {"why": "field"},
-        {"target": "label"},
-    )
-    assert (one.rater, one.limit, one.question, one.private) == ("assigned", 5, None, False)
+    assert one.controls_of({"questions": ["shown", "people"]}) == {"shown": "control", "people": "people"}
+    assert (one.text_control("why"), one.text_control("x"), one.fields) == ("field", "remark_x", {"target": "label"})
+    assert (one.rater_from, one.limit, one.question, one.private) == ("assigned", 5, None, False)
     bare = reading(readings, FILES["label_studio"], rubric=RUBRIC, pseudonyms=lambda name: name)
-    assert (bare.controls, bare.text_controls, bare.fields, bare.rater, bare.private) == ({}, {}, {}, "annotator", True)
+    assert (bare.columns, bare.fields, bare.rater_from, bare.private) == (RatingColumns(), {}, "annotator", True)
     spans: Any = OmegaConf.to_container(OmegaConf.load(next((CONF / "span_labels").glob("*.yaml"))))
     labels = reading(readings, FILES["label_studio"], table="spans", span_labels=spans).span_labels
     assert labels.name == spans["name"]

@@ -12,9 +12,10 @@ import yaml
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation import imported_rows, label_studio_form, prodigy_form
+from jobs.annotation import imported_rows
 from jobs.annotation.batch_schemas import REMARKS
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
+from jobs.annotation.tools import label_studio, prodigy
 from jobs.runtime.command_line import cli
 from tests.cases import check_cases
 from tests.factories import rows_of
@@ -87,10 +88,10 @@ EXPECTED = [
 
 
 def test_label_studio_has_the_fields_and_its_export_becomes_remarks(tmp_path: Path, rubric_file: str) -> None:
-    view = Xml.fromstring(label_studio_form.config_xml(study()))
+    view = Xml.fromstring(label_studio.config_xml(study()))
     order = [e.get("name") for e in view.iter() if e.tag in ("Choices", "TextArea")]
     assert order[-5:] == ["identification", "remark_factual_error", "tone", "remark_sources", "comment"]
-    task = label_studio_form.task(study(), shown(0), target="", assigned_to=None, place=1)
+    task = label_studio.task(study(), shown(0), target="", assigned_to=None, place=1)
     (tmp_path / "e.json").write_text(json.dumps(tool_exports.label_studio([task], [ACTS])), "utf-8")
     keys = [f"input={tmp_path}/e.json", rubric_file]
     assert imported(tmp_path, "remarks", *keys) == EXPECTED
@@ -104,14 +105,14 @@ def test_label_studio_has_the_fields_and_its_export_becomes_remarks(tmp_path: Pa
 
 def test_prodigy_has_a_task_for_free_text(tmp_path: Path, rubric_file: str) -> None:
     form = study()
-    fields = [block.get("field_id") for block in prodigy_form.settings(form, "texts", per_task=None)["blocks"]]
+    fields = [block.get("field_id") for block in prodigy.settings(form, "texts", per_task=None)["blocks"]]
     assert [name for name in fields if name] == ["remark_factual_error", "remark_sources"]
     lines = [
         tool_exports.prodigy(task, act, dataset="d", time=1_780_000_000)
         for act in ACTS
-        for task in prodigy_form.tasks(form, shown(0), target="", assigned_to=act.rater, place=1)
+        for task in prodigy.tasks(form, shown(0), target="", assigned_to=act.rater, place=1)
     ]
-    assert {prodigy_form.kind_of(line) for line in lines} == {"choice", "texts"}
+    assert {prodigy.kind_of(line) for line in lines} == {"choice", "texts"}
     (tmp_path / "out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     keys = [f"input={tmp_path}/out.jsonl", rubric_file]
     assert imported(tmp_path, "remarks", *keys) == EXPECTED

@@ -14,11 +14,12 @@ from omegaconf import OmegaConf
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation import imported_rows, label_studio, label_studio_form, prodigy, prodigy_form
+from jobs.annotation import imported_rows
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
 from jobs.annotation.questionnaire import rubric_questionnaire
+from jobs.annotation.reading import Reading
 from jobs.annotation.span_labels import SpanLabels
-from jobs.annotation.tools import ToolReading
+from jobs.annotation.tools import label_studio, prodigy
 from jobs.runtime.configuration.config_files import CONF
 from jobs.store.writer import Reject
 from tests.jobs.annotation import tool_exports
@@ -114,7 +115,7 @@ def wanted_spans(act: Act) -> set[tuple[Any, ...]]:
 def ratings_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     rejects: list[Reject] = []
     questionnaire = rubric_questionnaire(RUBRIC)
-    reading = ToolReading(table="ratings", questionnaire=questionnaire, span_labels=SPAN_LABELS)
+    reading = Reading(table="ratings", questionnaire=questionnaire, span_labels=SPAN_LABELS)
     batches = reader.read(str(uri), reading, rejects.append)
     ratings = [
         row
@@ -127,7 +128,7 @@ def ratings_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
 
 def spans_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     rejects: list[Reject] = []
-    reading = ToolReading(table="spans", span_labels=SPAN_LABELS)
+    reading = Reading(table="spans", span_labels=SPAN_LABELS)
     spans = [
         row
         for raw in reader.read(str(uri), reading, rejects.append)
@@ -154,9 +155,7 @@ def distinct(given_acts: list[list[Act]]) -> list[list[Act]]:
 @given(done=st.lists(st.lists(acts, max_size=3), min_size=1, max_size=3).map(distinct))
 def test_label_studio(tmp_path: Path, done: list[list[Act]]) -> None:
     form = study()
-    tasks = [
-        label_studio_form.task(form, shown_item(n), target="", assigned_to=None, place=n + 1) for n in range(len(done))
-    ]
+    tasks = [label_studio.task(form, shown_item(n), target="", assigned_to=None, place=n + 1) for n in range(len(done))]
     export = tmp_path / "export.json"
     export.write_text(json.dumps(tool_exports.label_studio(tasks, done), ensure_ascii=False), "utf-8")
     ratings, spans = ratings_read(label_studio, export), spans_read(label_studio, export)
@@ -180,7 +179,7 @@ def test_prodigy(tmp_path: Path, done: list[list[Act]]) -> None:
     lines = []
     for number, of_task in enumerate(done):
         for act in of_task:
-            tasks = prodigy_form.tasks(form, shown_item(number), target="", assigned_to=act.rater, place=1)
+            tasks = prodigy.tasks(form, shown_item(number), target="", assigned_to=act.rater, place=1)
             lines += [tool_exports.prodigy(task, act, dataset="people", time=1_780_000_000) for task in tasks]
     if not lines:
         return
@@ -206,7 +205,7 @@ def test_prodigy(tmp_path: Path, done: list[list[Act]]) -> None:
 def test_label_studios_old_offsets_in_utf_16_units_are_converted(tmp_path: Path) -> None:
     # Before 2021 its offsets counted UTF-16 units: the two cats take four of them.
     export = tool_exports.label_studio(
-        [label_studio_form.task(study(), shown_item(0), target="", assigned_to=None, place=1)],
+        [label_studio.task(study(), shown_item(0), target="", assigned_to=None, place=1)],
         [[Act("anna", marked={"mistakes": [(5, 10, "Wrong property")]})]],
     )
     value = next(r["value"] for r in export[0]["annotations"][0]["result"] if r["from_name"] == "mistakes")
@@ -219,7 +218,7 @@ def test_label_studios_old_offsets_in_utf_16_units_are_converted(tmp_path: Path)
 
 def test_the_form_has_the_controls_of_rubric_and_welfare() -> None:
     form = study()
-    view = Xml.fromstring(label_studio_form.config_xml(form))
+    view = Xml.fromstring(label_studio.config_xml(form))
     controls = {e.get("name"): e for e in view.iter() if e.tag in ("Choices", "Labels", "TextArea")}
     assert set(controls) == {*QUESTIONS, *LABELS, "report_picture", "show_picture", "response_issue", "comment"}
     objects = {e.get("name") for e in view.iter() if e.tag in ("Image", "Text", "HyperText")}
@@ -242,7 +241,7 @@ def test_each_text_is_shown_once_whether_it_is_marked_or_not(span_labels: str | 
     marks = SpanLabels.from_dict(load("span_labels", span_labels)) if span_labels else None
     roles = ("article", "generated", "reference")
     form = forms.form(RUBRIC, questions=[], span_labels=marks, welfare=WelfareConfig(), pictures=1, texts=roles)
-    view = Xml.fromstring(label_studio_form.config_xml(form))
+    view = Xml.fromstring(label_studio.config_xml(form))
     assert sorted(text.get("name", "") for text in view.iter("Text")) == list(roles)
 
 
@@ -257,7 +256,7 @@ def labels_of(name: str) -> list[tuple[str, ...]]:
         pictures=1,
         texts=("generated", "reference"),
     )
-    view = Xml.fromstring(label_studio_form.config_xml(form))
+    view = Xml.fromstring(label_studio.config_xml(form))
     return [
         (labels.get("toName", ""), *(label.get(key, "") for key in ("alias", "hotkey", "background")))
         for labels in view.iter("Labels")
@@ -270,7 +269,7 @@ def test_the_correct_description_is_read_first_and_mistakes_are_marked_first() -
         ("reference", "5"), *[("generated", key) for key in "1234"]
     ]  # fmt: skip
     assert labels_of("docent") == [("reference", "missing", "2", "#1f77b4"), ("generated", "mistake", "1", "#d62728")]
-    steps = list(prodigy_form.tasks(study(), shown_item(0), target="", assigned_to=None, place=1))
+    steps = list(prodigy.tasks(study(), shown_item(0), target="", assigned_to=None, place=1))
     assert [task["span_kind"] for task in steps if "span_kind" in task] == ["mistakes", "omissions"]
     page = steps[0]["html"]
     assert page.index("<blockquote>reference:") < page.index("<blockquote>generated:")
@@ -295,12 +294,12 @@ def test_examples_have_the_pictures_that_the_rubric_names() -> None:
         Rubric.from_dict(rubric), questions=["sensitive", "controversial"], span_labels=None,
         welfare=WelfareConfig(), pictures=1, texts=(),
     )  # fmt: skip
-    config = Xml.fromstring(label_studio_form.config_xml(form))
+    config = Xml.fromstring(label_studio.config_xml(form))
     panels = {panel[0].tag: len(panel) for panel in config.iter("Panel")}
     assert panels == {"HyperText": 1, "View": 3}  # the examples of `controversial` have no pictures
-    data = label_studio_form.task(form, shown_item(0), target="", assigned_to=None, place=1)["data"]
+    data = label_studio.task(form, shown_item(0), target="", assigned_to=None, place=1)["data"]
     shown = next(e.get("value") for e in config.iter("HyperText") if e.get("name") == "examples_sensitive")
-    sensitive, controversial = prodigy_form.tasks(form, shown_item(0), target="", assigned_to=None, place=1)
+    sensitive, controversial = prodigy.tasks(form, shown_item(0), target="", assigned_to=None, place=1)
     for text in (data[(shown or "").removeprefix("$")], sensitive["html"]):
         assert '<img src="https://i.example/&quot;a.jpg"' in text
         assert "an achievement of space flight: Not at all sensitive." in text
@@ -315,8 +314,8 @@ def test_examples_have_the_pictures_that_the_rubric_names() -> None:
 def test_nothing_from_data_becomes_markup() -> None:
     bad = ShownItem("i", ("p",), ('https://x/"><script>',), (("title", "<script>alert(1)</script>"),), {}, ())
     form = forms.form(RUBRIC, questions=["sensitive"], span_labels=None, welfare=WelfareConfig(), pictures=1, texts=())
-    tasks: list[Mapping[str, Any]] = [*prodigy_form.tasks(form, bad, target="<i>", assigned_to=None, place=1)]
-    instruction = label_studio_form.task(form, bad, target="<i>", assigned_to=None, place=1)["data"]["instruction_html"]
+    tasks: list[Mapping[str, Any]] = [*prodigy.tasks(form, bad, target="<i>", assigned_to=None, place=1)]
+    instruction = label_studio.task(form, bad, target="<i>", assigned_to=None, place=1)["data"]["instruction_html"]
     for text in [instruction, *(task["html"] for task in tasks)]:
         assert "<script" not in text
         assert "<i>" not in text

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from actors.rubrics.people import FreeText
-from jobs.annotation import spreadsheet_form
 from jobs.annotation.form import Form, FormQuestion, Option, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.span_labels import SpanLabels
+from jobs.annotation.tools import spreadsheet
 from tests.cases import check_cases
 
 OPTIONS = (Option("1", "low", "", ""), Option("2", "=high", "", ""))
@@ -36,7 +36,7 @@ LABELS = SpanLabels("mistakes", ())
 
 
 def rows(form: Form, item: ShownItem = ITEM, rater: str | None = "bo") -> list[dict[str, str | int]]:
-    return list(spreadsheet_form.rows(form, item, target="joy", assigned_to=rater, place=3))
+    return list(spreadsheet.rows(form, item, target="joy", assigned_to=rater, place=3))
 
 
 def test_columns_are_what_people_read_and_then_what_they_fill_in() -> None:
@@ -56,7 +56,7 @@ def test_columns_are_what_people_read_and_then_what_they_fill_in() -> None:
             "place rater item_id target question about wording answers value why comment skipped",
         ),
     }
-    check_cases(lambda form, expected: _equal(spreadsheet_form.header(form), expected.split()), cases)
+    check_cases(lambda form, expected: _equal(spreadsheet.header(form), expected.split()), cases)
 
 
 def _equal(got: object, expected: object) -> None:
@@ -90,10 +90,10 @@ def test_the_items_own_questions_follow_those_of_the_form() -> None:
 
 
 def test_the_file_says_that_it_is_utf_8() -> None:
-    text = spreadsheet_form.as_csv(FORM, rows(FORM))
+    text = spreadsheet.as_csv(FORM, rows(FORM))
     assert text[0] == "\ufeff"
     read = list(csv.DictReader(io.StringIO(text[1:])))
-    assert list(read[0]) == spreadsheet_form.header(FORM)
+    assert list(read[0]) == spreadsheet.header(FORM)
     assert [(row["question"], row["value"], row["about"]) for row in read] == [
         ("tone", "", "Title: A boat\nPage: https://w/boat"), ("clear", "", "Title: A boat\nPage: https://w/boat")
     ]  # fmt: skip
@@ -101,8 +101,8 @@ def test_the_file_says_that_it_is_utf_8() -> None:
 
 def test_what_rows_of_questions_cannot_ask_is_refused() -> None:
     why = (FreeText("why", "Why?"),)
-    spreadsheet_form.check(FORM)
-    spreadsheet_form.check(replace(FORM, questions=(TONE,), free_texts=why))  # one question: a row per item
+    spreadsheet.check(FORM)
+    spreadsheet.check(replace(FORM, questions=(TONE,), free_texts=why))  # one question: a row per item
     cases = [
         (replace(FORM, span_labels=LABELS), "cannot mark spans"),
         (replace(FORM, free_texts=why), r"free text \(why\)"),
@@ -117,6 +117,6 @@ def test_what_rows_of_questions_cannot_ask_is_refused() -> None:
 
     def check(form: Form, message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            spreadsheet_form.check(form)
+            spreadsheet.check(form)
 
     check_cases(check, cases)

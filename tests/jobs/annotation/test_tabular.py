@@ -11,8 +11,9 @@ from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from jobs.annotation import tabular
 from jobs.annotation.questionnaire import list_questionnaire, rubric_questionnaire
+from jobs.annotation.reading import RatingColumns, Reading
 from jobs.annotation.span_labels import SpanLabels
-from jobs.annotation.tabular import RatingColumns, Reading, map_columns
+from jobs.annotation.tabular import map_columns
 from jobs.errors import InputError
 from jobs.store.writer import RAW_KEPT, Reject
 from tests.cases import check_cases

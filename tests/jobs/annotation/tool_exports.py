@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.annotation.prodigy import ISSUE_OPTION, REPORT_OPTION
+from jobs.annotation.tools.prodigy import ISSUE_OPTION, REPORT_OPTION
 
 
 @dataclass(frozen=True)

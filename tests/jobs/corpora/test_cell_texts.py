@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.annotation.tabular import RatingColumns, Reading, read_parquet
+from jobs.annotation.reading import RatingColumns, Reading
+from jobs.annotation.tabular import read_parquet
 from jobs.corpora.cell_texts import column_texts, escape_cell, escape_data_cell, escape_rows, list_texts, unescape_cell
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, NodeEntry, entries
 from jobs.corpora.ratings_file import batches

@@ -15,7 +15,7 @@ import pytest
 from jobs.analysis.gold_answers import GoldColumns, read_gold
 from jobs.annotation import tabular
 from jobs.annotation.assignment import read_raters
-from jobs.annotation.tabular import RatingColumns, Reading
+from jobs.annotation.reading import RatingColumns, Reading
 from jobs.choose import ChooseConfig
 from jobs.choose import execute as choose
 from jobs.corpora import delimited, ratings_file

@@ -1,7 +1,7 @@
-"""Writer of a study as a spreadsheet: a CSV with one row per question, which people fill in.
+"""A spreadsheet: a CSV with one row per question, which people fill in and `import_ratings` reads as any other CSV.
 
-`import_ratings` reads the columns item_id, target, rater, question, value, comment, skipped and reported, and fields
-for free text, by name.
+It reads the columns item_id, target, rater, question, value, comment, skipped and reported, and fields for free text,
+by name.
 """
 
 import csv
@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jobs.annotation.form import Form, ShownItem
-from jobs.annotation.label_studio_form import field_of
-from jobs.annotation.tools import COMMENT
+from jobs.annotation.form import Form, ShownItem, picture_field
+from jobs.annotation.tool import COMMENT, PlacedItem, Tool
 from jobs.corpora.cell_texts import escape_cell
 
 ABOUT, REPORTED, SKIPPED = "about", "reported", "skipped"
@@ -45,7 +44,7 @@ def check(form: Form) -> None:
 
 def header(form: Form) -> list[str]:
     """Return the columns: what people read, then what they fill in."""
-    pictures = [field_of(number) for number in range(form.pictures)]
+    pictures = [picture_field(number) for number in range(form.pictures)]
     shown = ["place", "rater", "item_id", "target", "question", *pictures, ABOUT, *form.texts, "wording", "answers"]
     filled = ["value", *(free_text.name for free_text in form.free_texts), *([COMMENT] if form.welfare.comment else [])]
     return [*shown, *filled, SKIPPED, *([REPORTED] if form.asks_report else [])]
@@ -55,7 +54,7 @@ def rows(
     form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int
 ) -> Iterator[dict[str, str | int]]:
     """Yield one row per question of an item, by column; those to fill in are missing."""
-    shown: dict[str, str | int] = {field_of(number): address for number, address in enumerate(item.pictures)}
+    shown: dict[str, str | int] = {picture_field(number): address for number, address in enumerate(item.pictures)}
     shown |= {role: escape_cell(text) for role, (_, text) in item.texts.items()}
     shown[ABOUT] = escape_cell("\n".join(f"{label}: {text}" for label, text in (*item.facts, *item.links)))
     for question in form.questions_of(item):
@@ -77,3 +76,16 @@ def as_csv(form: Form, filled: Sequence[dict[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows(filled)
     return "\ufeff" + out.getvalue()
+
+
+def task_files(form: Form, tasks: Sequence[PlacedItem]) -> dict[str, str]:
+    """Return the file of some tasks."""
+    filled = [
+        row
+        for item, target, rater, place in tasks
+        for row in rows(form, item, target=target, assigned_to=rater, place=place)
+    ]
+    return {"csv": as_csv(form, filled)}
+
+
+TOOL = Tool(task_files=task_files, check=check)
