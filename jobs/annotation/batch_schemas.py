@@ -78,7 +78,7 @@ def seconds_since_1970(value: Any) -> float | None:
 
 
 def moment(value: Any) -> float | None:
-    """Return a time as `seconds_since_1970` does; None if the value is no time."""
+    """Return a time as `seconds_since_1970` does; None for any other value."""
     try:
         return seconds_since_1970(value)
     except (TypeError, ValueError):

@@ -283,5 +283,5 @@ def _reader(format_: str) -> Callable[[str, Reading, Rejects], Iterator[pa.Table
     """Return the reader of a format."""
     readers = {"csv": tabular.read_csv, "parquet": tabular.read_parquet, "century": century_annotations.read}
     reader = EXPORTS[format_].read if format_ in EXPORTS else readers[format_]
-    assert reader is not None  # of the tools, those without a format of their own are not in `EXPORTS`
+    assert reader is not None  # `EXPORTS` has only tools with a reader
     return reader

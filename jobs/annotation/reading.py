@@ -1,4 +1,4 @@
-"""What the readers of people's files are told: the mapping of columns or fields, and the questions."""
+"""Settings of the readers of people's files: the mapping of columns or fields, and the questions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

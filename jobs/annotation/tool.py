@@ -50,7 +50,7 @@ class Tool:
         form_files: returns the texts of the files that a study has once, by file name, given the extensions of the
             files of tasks and, if several people share a file, how many of them get each task.
         check: raises ValueError if the tool cannot show the form.
-        read: yields the batches (`jobs.annotation.batch_schemas`) of an exported file, and passes anything that is no
+        read: yields batches of an exported file (`jobs.annotation.batch_schemas`), and passes anything that is not an
             annotation to a callback; None: people return a CSV file, which `jobs.annotation.tabular` reads.
         endings: file name extensions of what the tool exports.
     """
