@@ -29,7 +29,7 @@ from jobs.analysis.file_analysis import (
     file_scene_graphs,
     find_columns,
 )
-from jobs.analysis.metric_tables import refuse_foreign, write_metrics
+from jobs.analysis.metrics_output import refuse_foreign, write_metrics
 from jobs.corpora import cell_texts
 from jobs.corpora.ratings_file import find_file
 from jobs.errors import InputError

@@ -19,7 +19,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.quantities import quantity
-from jobs.analysis import scene_graphs
+from jobs.analysis import scene_graph_scores
 from jobs.errors import InputError
 from jobs.judging import rating_tables
 from jobs.metrics import dsg
@@ -56,14 +56,14 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
     if cfg.convention not in dsg.CONVENTIONS:
         raise InputError(f"convention={cfg.convention}: must be one of {', '.join(dsg.CONVENTIONS)}")
     ratings, questions = open_table(cfg.input, "ratings"), open_table(cfg.questions, "questions")
-    sets = scene_graphs.read_sets(questions)
+    sets = scene_graph_scores.read_sets(questions)
     if ratings.rows and not _has_answers(cfg, sets):
         raise InputError(
             f"input={cfg.input}: no rating of rubric {cfg.questions_rubric!r} is about a set of {cfg.questions}; "
             "name the table that judge questions= wrote with these questions"
         )
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    kept = scene_graphs.kept_rubric()
+    kept = scene_graph_scores.kept_rubric()
     plan = TablePlan(
         out=cfg.out,
         table="ratings",
@@ -88,18 +88,18 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     for task in run.todo:
-        answers = read_unit(task.unit.inputs[0].uri, columns=scene_graphs.COLUMNS)
+        answers = read_unit(task.unit.inputs[0].uri, columns=scene_graph_scores.COLUMNS)
         answers = first_values(answers, "item_id", task.unit.limit)
         answers = answers.filter(~exclusion_filter.mask(answers["item_id"]))
         tally: Counter[str] = Counter()
-        scores = scene_graphs.score_rows(
+        scores = scene_graph_scores.score_rows(
             answers, sets, rubric=cfg.questions_rubric, convention=cfg.convention, tally=tally
         )
         rows = list(scores)
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = len(rows)
             writer.counts.tallies["answers"] = dict(tally)
-            writer.write(scene_graphs.rating_table(rows))
+            writer.write(scene_graph_scores.rating_table(rows))
     manifest = run.finish()
     summary.show_result("question_scores", manifest, run)
     counts = Counter(manifest["counts"]["tallies"].get("answers", {}))

@@ -17,7 +17,7 @@ from omegaconf import MISSING
 from actors.quantities import quantity
 from jobs.analysis import metric_settings
 from jobs.analysis.conditions import CONDITION
-from jobs.analysis.metric_tables import refuse_foreign, write_metrics
+from jobs.analysis.metrics_output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_metrics import compute_results
 from jobs.analysis.report_tables import ReportInputs, open_inputs, rows_of_items, summarize_ratings
@@ -25,7 +25,7 @@ from jobs.analysis.standings import standings
 from jobs.errors import InputError
 from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import read_rubrics
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.page import gallery
 from jobs.page.build import report_page, wording
 from jobs.page.render import render

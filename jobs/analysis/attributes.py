@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from actors.items import PAIR_SET
 from jobs.errors import InputError
-from jobs.metrics.question import PEOPLE, matching
+from jobs.metrics.rated_question import PEOPLE, matching
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 

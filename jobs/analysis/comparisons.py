@@ -14,10 +14,10 @@ from actors.items import FIRST, PAIR, PAIR_SET, SECOND
 from actors.status import Status
 from jobs.analysis.attributes import Raters
 from jobs.analysis.conditions import CONDITION
-from jobs.metrics import pairs, participation
+from jobs.metrics import pair_comparisons, participation
 from jobs.metrics.metric import Metric
-from jobs.metrics.pairs import Comparisons, PairTable
-from jobs.metrics.question import MAX_LINES, PEOPLE
+from jobs.metrics.pair_comparisons import Comparisons, PairTable
+from jobs.metrics.rated_question import MAX_LINES, PEOPLE
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
@@ -59,7 +59,7 @@ class _Answers:
 
     def comparisons(self, *, by: str) -> Comparisons:
         """Return the answers, or their probabilities; answers without probabilities are then left out."""
-        first = np.array(self.chosen if by == pairs.ANSWERS else self.probability)
+        first = np.array(self.chosen if by == pair_comparisons.ANSWERS else self.probability)
         answers = Comparisons(np.array(self.pair, np.int64), np.array(self.order, np.int64), first, len(self.asked))
         return answers.where(~np.isnan(first))
 
@@ -148,15 +148,17 @@ def comparison_metrics(
 
 
 def _question_metrics(answers: Mapping[str, _Answers], compared: ComparedPairs, raters: Raters) -> Iterator[Metric]:
-    by_answer = {rater: of_rater.comparisons(by=pairs.ANSWERS) for rater, of_rater in sorted(answers.items())}
+    by_answer = {
+        rater: of_rater.comparisons(by=pair_comparisons.ANSWERS) for rater, of_rater in sorted(answers.items())
+    }
     of_people = [rater for rater in by_answer if raters.kinds.get(rater) == "human"]
-    people = pairs.pooled([by_answer[rater] for rater in of_people])
+    people = pair_comparisons.pooled([by_answer[rater] for rater in of_people])
     models = [rater for rater in by_answer if raters.kinds.get(rater) not in ("human", "gold")][:MAX_LINES]
     groups = {rater: by_answer[rater] for rater in models} | ({PEOPLE: people} if people.asked else {})
     for name, comparisons in groups.items():
-        for metric in pairs.position_metrics(comparisons, compared.count, compared.table.group):
+        for metric in pair_comparisons.position_metrics(comparisons, compared.count, compared.table.group):
             yield metric.at(rater=name)
-        for metric in pairs.competitor_metrics(comparisons.preference(compared.count), compared.table):
+        for metric in pair_comparisons.competitor_metrics(comparisons.preference(compared.count), compared.table):
             yield metric.at(rater=name)
     if not people.asked:
         return
@@ -164,11 +166,15 @@ def _question_metrics(answers: Mapping[str, _Answers], compared: ComparedPairs, 
     yield participation.rated_more_than_once(asked, answered=people.n).at(group=PEOPLE)
     for rater in models:
         preference, prompt = by_answer[rater].preference(compared.count), compared.table.group
-        yield pairs.pair_agreement(preference, people, by=pairs.ANSWERS, group=prompt).at(rater=rater)
-        probabilities = answers[rater].comparisons(by=pairs.PROBABILITIES)
+        yield pair_comparisons.pair_agreement(preference, people, by=pair_comparisons.ANSWERS, group=prompt).at(
+            rater=rater
+        )
+        probabilities = answers[rater].comparisons(by=pair_comparisons.PROBABILITIES)
         if probabilities.n:
             preference = probabilities.preference(compared.count)
-            yield pairs.pair_agreement(preference, people, by=pairs.PROBABILITIES, group=prompt).at(rater=rater)
+            yield pair_comparisons.pair_agreement(
+                preference, people, by=pair_comparisons.PROBABILITIES, group=prompt
+            ).at(rater=rater)
 
 
 def _read_answers(

@@ -16,7 +16,7 @@ from jobs.errors import InputError
 from jobs.metrics import condition_changes, suite
 from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion, of_rubric
+from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion, of_rubric
 from jobs.metrics.suite import version_metrics
 
 MOST_TARGETS = 12  # up to this number, targets are subgroups by default

@@ -27,7 +27,7 @@ from jobs.metrics.crowdtruth import CrowdTruthTask
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
-from jobs.metrics.question import MAX_LINES, MetricSettings
+from jobs.metrics.rated_question import MAX_LINES, MetricSettings
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations

@@ -6,9 +6,9 @@ from typing import Any
 
 from jobs.analysis.conditions import CONDITION
 from jobs.errors import InputError
-from jobs.metrics import descriptions
+from jobs.metrics import description_scores
 from jobs.metrics.distributions import EXTRA
-from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, matching
+from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, matching
 
 TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
 GROUP_BY = tuple(name for name in EXTRA if name not in (TARGET, CONDITION))
@@ -42,9 +42,9 @@ def check(settings: MetricSettings) -> None:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
             raise InputError(f"metrics.contrast={contrast}: must be attribute:first-second")
-    if wrong := [name for name in settings.text_overlap if name not in descriptions.OVERLAPS]:
-        raise InputError(f"metrics.text_overlap={wrong[0]}: must be one of {', '.join(descriptions.OVERLAPS)}")
-    descriptions.require_overlap_packages(settings.text_overlap)
+    if wrong := [name for name in settings.text_overlap if name not in description_scores.OVERLAPS]:
+        raise InputError(f"metrics.text_overlap={wrong[0]}: must be one of {', '.join(description_scores.OVERLAPS)}")
+    description_scores.require_overlap_packages(settings.text_overlap)
     for name, is_allowed, allowed in (
         ("stop", settings.stop > 0, "above 0"),
         ("overlap", 0 <= settings.overlap <= 1, "from 0 to 1"),

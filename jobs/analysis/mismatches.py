@@ -17,7 +17,7 @@ from actors.quantities import quantity
 from jobs.analysis.attributes import HUMAN, Items
 from jobs.analysis.conditions import CONDITION
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MODELS, PEOPLE, RatedQuestion
+from jobs.metrics.rated_question import MODELS, PEOPLE, RatedQuestion
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 

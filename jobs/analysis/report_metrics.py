@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from jobs.analysis import compute, metric_settings, scene_graphs
+from jobs.analysis import compute, metric_settings, scene_graph_scores
 from jobs.analysis.attributes import HUMAN, IndependentUnits, Items, read_items, read_raters
 from jobs.analysis.comparisons import comparison_metrics
 from jobs.analysis.conditions import CONDITION
@@ -19,7 +19,7 @@ from jobs.analysis.responses import refusal_rates
 from jobs.analysis.span_tables import SpanTables, methods_of, read_span_tables, span_metrics
 from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import Rubrics
-from jobs.metrics import refusals
+from jobs.metrics import refused_texts
 from jobs.metrics.descriptive import EntityCounts
 from jobs.metrics.distributions import metrics_of
 from jobs.metrics.intervals import Units
@@ -27,7 +27,7 @@ from jobs.metrics.metric import Metric
 from jobs.metrics.model_scores import marked
 from jobs.metrics.observations import Observations
 from jobs.metrics.participation import remark_share
-from jobs.metrics.question import MetricSettings, RatedQuestion
+from jobs.metrics.rated_question import MetricSettings, RatedQuestion
 from jobs.runtime.configuration.config_files import options
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
@@ -189,7 +189,7 @@ def report_metrics(
         exclusion_filter=exclusion_filter,
     )
     if tables.responses:
-        yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
+        yield from refused_texts.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
     if tables.remarks:
         yield from remark_metrics(
             tables.remarks, tables.ratings, items, settings, exclusion_filter, units=reduction.units
@@ -198,7 +198,7 @@ def report_metrics(
     if spans:
         yield from span_metrics(spans, settings)
     if tables.questions:
-        yield from scene_graphs.dsg_metrics(
+        yield from scene_graph_scores.dsg_metrics(
             tables.ratings,
             tables.questions,
             rubric=questions_rubric,

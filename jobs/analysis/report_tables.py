@@ -16,7 +16,7 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.distributions import Distribution, Distributions
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import RowLookup

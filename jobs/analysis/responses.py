@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from actors.quantities import quantity
 from jobs.errors import InputError
-from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, lines
+from jobs.metrics.refused_texts import COLUMNS, RefusalRate, RefusalRates, lines
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from actors.status import Status
 from jobs.errors import InputError
-from jobs.metrics import descriptions, spans
-from jobs.metrics.descriptions import Descriptions
+from jobs.metrics import description_scores, spans
+from jobs.metrics.description_scores import Descriptions
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import PEOPLE, MetricSettings
+from jobs.metrics.rated_question import PEOPLE, MetricSettings
 from jobs.metrics.spans import Span
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
@@ -403,17 +403,17 @@ def _of_descriptions(tables: SpanTables, overlaps: Sequence[str]) -> Iterator[Me
     groups += [(dims_of(rater), [rater]) for rater in tables.raters("model", "encoder")]
     people: dict[str, Floats] | None = None
     for dims, raters in groups:
-        values = descriptions.with_derived(_scores(tables, raters, ids))
+        values = description_scores.with_derived(_scores(tables, raters, ids))
         has_texts = tables.texts is not None
-        for metric in descriptions.description_scores(values, described, has_texts=has_texts):
+        for metric in description_scores.description_scores(values, described, has_texts=has_texts):
             yield metric.at(**dims)
-        for metric in descriptions.category_counts(_category_counts(tables, raters, ids), described):
+        for metric in description_scores.category_counts(_category_counts(tables, raters, ids), described):
             yield metric.at(**dims)
         if dims == {"group": PEOPLE}:
             people = values
         elif people is not None:
-            compared = {score: values[score] for score in descriptions.COMPARED}
-            for metric in descriptions.correlations_with_people(
+            compared = {score: values[score] for score in description_scores.COMPARED}
+            for metric in description_scores.correlations_with_people(
                 compared, people, described.pictures, scorer=SPAN_SCORERS
             ):
                 yield metric.at(**dims)
@@ -431,7 +431,7 @@ def _scores(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str])
             for text, marks in tables.marks.get(kind, {}).get(rater, {}).items():
                 numbers.setdefault(text.item_id, []).append(len(set(marks.spans)))
                 if tables.texts is not None:
-                    token_share = descriptions.token_share(marks.spans, tables.texts[text.text_id])
+                    token_share = description_scores.token_share(marks.spans, tables.texts[text.text_id])
                     shares.setdefault(text.item_id, []).append(token_share)
         values[count] = _means(numbers, ids)
         values[share] = _means(shares, ids)
@@ -475,7 +475,7 @@ def _of_overlap(
     )
     for name in names:
         values = np.full(len(ids), np.nan)
-        values[whole] = descriptions.OVERLAPS[name](generated, correct)
+        values[whole] = description_scores.OVERLAPS[name](generated, correct)
         compared = dict.fromkeys(("precision", "coverage", "quality"), values)
-        for metric in descriptions.correlations_with_people(compared, people, described.pictures, scorer=name):
+        for metric in description_scores.correlations_with_people(compared, people, described.pictures, scorer=name):
             yield metric.at(rater=name, method="overlap")

@@ -26,7 +26,7 @@ from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.judging.joined_rows import lookup
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.majority import NO_MAJORITY, majority, pooled_counts
-from jobs.metrics.question import matching
+from jobs.metrics.rated_question import matching
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import Draw, usable
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions

@@ -22,7 +22,7 @@ from jobs.metrics.intervals import Units, bootstrap, ratio
 from jobs.metrics.majority import majority
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, undefined
 from jobs.metrics.model_scores import EPSILON, RaterGroup
-from jobs.metrics.question import PEOPLE, RatedQuestion
+from jobs.metrics.rated_question import PEOPLE, RatedQuestion
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -14,7 +14,7 @@ from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Units
 from jobs.metrics.majority import majority
 from jobs.metrics.model_scores import LengthFit, length_fit, means_of, scored_lengths
-from jobs.metrics.question import PEOPLE, RatedQuestion
+from jobs.metrics.rated_question import PEOPLE, RatedQuestion
 
 MAX_KEPT = 500  # matrices, and sets of points, so that memory does not grow with the number of questions
 Floats = NDArray[np.float64]

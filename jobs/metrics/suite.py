@@ -22,7 +22,7 @@ from jobs.metrics.answers import RatingTable
 from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.model_scores import RaterGroup
-from jobs.metrics.question import (
+from jobs.metrics.rated_question import (
     MAX_LINES,
     MODELS,
     PEOPLE,

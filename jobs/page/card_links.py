@@ -15,7 +15,7 @@ from jobs.html.formats import in_words
 from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import GOLD, Confusion
-from jobs.metrics.question import MODELS, PEOPLE
+from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.page.card_marks import mark_lists, marks_anchor, marks_of
 from jobs.page.card_orders import MAX_ANSWERS, MAX_LINKS, Key, answer_anchor, disagreement, score_ranges
 from jobs.page.metric_tables import IN_HEADING, MetricTable, each_once

@@ -19,7 +19,7 @@ from jobs.analysis.span_tables import (
     dims_of,
 )
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import PEOPLE
+from jobs.metrics.rated_question import PEOPLE
 from jobs.page.card_orders import MAX_ANSWERS
 from jobs.page.page_contents import AnswerEntry, CardMark, GalleryPicture, MarkedSpan, QuestionEntry, rater_label
 from jobs.page.page_names import anchor

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, Quantity, Topic
-from jobs.metrics.question import MODELS, PEOPLE
+from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.page.card_links import cards_of
 from jobs.page.metric_tables import (
     IN_HEADING,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from jobs.metrics.kinds import kind_of, of_topic
 from jobs.metrics.majority import NO_MAJORITY, NONE
 from jobs.metrics.metric import Metric, MetricKind, Topic
-from jobs.metrics.question import MODELS, PEOPLE
+from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.page_names import anchor
 

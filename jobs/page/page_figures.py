@@ -14,7 +14,7 @@ import numpy as np
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import GOLD, LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
-from jobs.metrics.question import MODELS, PEOPLE
+from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.card_links import cell_anchor, drawn_matrices, pair_anchor
 from jobs.page.card_orders import answer_anchor

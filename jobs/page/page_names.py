@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from jobs.metrics.question import MODELS, PEOPLE
+from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.plots.colours import of_hue
 from jobs.plots.svg import ACCENT, INK, SOFT
 

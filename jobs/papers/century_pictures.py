@@ -12,7 +12,7 @@ from jobs.analysis.report_tables import ALL_PEOPLE
 from jobs.html.formats import in_words
 from jobs.metrics.descriptive import KNOWLEDGE_GRAPH, no_entities
 from jobs.metrics.majority import NO_MAJORITY, NONE
-from jobs.metrics.question import PEOPLE
+from jobs.metrics.rated_question import PEOPLE
 from jobs.papers.paper_tables import PaperCell, PaperFigure, PaperRow, PaperTable, Printed, Unit, figure, values
 from jobs.papers.study import ColumnSpec, RowSpec, Study
 from jobs.plots.panels import Histogram, Scatter, StackedBars

@@ -12,7 +12,7 @@ from jobs.metrics import model_scores
 from jobs.metrics.intervals import Units
 from jobs.metrics.metric import MetricKind, undefined
 from jobs.metrics.model_scores import PER, LengthFit, RaterGroup, length_fit, scored_lengths
-from jobs.metrics.question import MODELS, PEOPLE
+from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.papers import century_pictures
 from jobs.papers.century_pictures import ALL_MODELS, ELEMENTS, LEVELS, PEOPLES, short, titled
 from jobs.papers.paper_tables import (

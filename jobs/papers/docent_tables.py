@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jobs.metrics.kinds import KIND_OF, of_topic
 from jobs.metrics.metric import Metric, Topic
-from jobs.metrics.question import PEOPLE
+from jobs.metrics.rated_question import PEOPLE
 from jobs.papers.paper_tables import PaperFigure, PaperPart, PaperTable, estimate, figure
 from jobs.papers.study import ColumnSpec, RowSpec, Study
 from jobs.plots.panels import Intervals

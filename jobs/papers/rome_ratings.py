@@ -13,8 +13,8 @@ from jobs.metrics.agreement import LEVELS, krippendorff_alpha
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.distributions import metrics_of
 from jobs.metrics.metric import Metric
-from jobs.metrics.pairs import ANSWERS, PROBABILITIES
-from jobs.metrics.question import MODELS, PEOPLE, SINGLE_RATINGS
+from jobs.metrics.pair_comparisons import ANSWERS, PROBABILITIES
+from jobs.metrics.rated_question import MODELS, PEOPLE, SINGLE_RATINGS
 from jobs.papers.paper_tables import PaperCell, PaperFigure, PaperRow, PaperTable, estimate, figure, values
 from jobs.papers.study import ColumnSpec, RowSpec, Study
 from jobs.plots.panels import Intervals, StackedBars

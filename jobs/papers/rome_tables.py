@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from jobs.analysis.attributes import HUMAN
-from jobs.analysis.scene_graphs import BINS, STEPS
+from jobs.analysis.scene_graph_scores import BINS, STEPS
 from jobs.metrics.metric import Metric, MetricKind, exact
-from jobs.metrics.question import PEOPLE
+from jobs.metrics.rated_question import PEOPLE
 from jobs.papers import rome_ratings
 from jobs.papers.paper_tables import PaperCell, PaperFigure, PaperPart, PaperRow, PaperTable, estimate, figure
 from jobs.papers.rome_ratings import (

@@ -15,7 +15,7 @@ from omegaconf import MISSING
 from actors.status import Status
 from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import CONDITION, condition_groups
-from jobs.analysis.metric_tables import read_computed
+from jobs.analysis.metrics_output import read_computed
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_metrics import ReportResults
 from jobs.analysis.report_tables import RatingSummary, ReportTables
@@ -23,7 +23,7 @@ from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric, MetricKind, undefined
-from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, globs_for, matching, of_rubric, people_needed
+from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, globs_for, matching, of_rubric, people_needed
 from jobs.papers.paper_tables import PaperCell, PaperPart, PaperRow, PaperTable, Printed, Unit
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter

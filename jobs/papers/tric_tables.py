@@ -5,7 +5,7 @@ Of the splits, table I, section VI.B and figures 4 to 7; of rankings, table II, 
 
 from collections.abc import Iterator
 
-from jobs.analysis.metric_tables import TABLE
+from jobs.analysis.metrics_output import TABLE
 from jobs.metrics.metric import Metric
 from jobs.papers.paper_tables import PaperCell, PaperFigure, PaperPart, PaperRow, PaperTable, figure
 from jobs.papers.study import ColumnSpec, Study

@@ -13,7 +13,7 @@ import pytest
 
 from jobs.analysis.file_analysis import AnalyzeConfig, check_settings
 from jobs.errors import InputError
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from tests.factories import rows_of

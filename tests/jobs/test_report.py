@@ -16,7 +16,7 @@ from jobs.analysis.report_metrics import ReportResults
 from jobs.analysis.report_tables import ReportTables
 from jobs.errors import InputError
 from jobs.metrics.observations import Observations
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.papers.study import PaperSettings, Study
 from jobs.report import ReportConfig, check
 from jobs.runtime.command_line import cli

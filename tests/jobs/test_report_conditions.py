@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jobs.errors import InputError
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.command_line import cli
 from tests.factories import FIVE, rating, rows_of, write_file
 

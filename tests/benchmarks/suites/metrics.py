@@ -70,7 +70,7 @@ def remine(workdir: Path, size: Size) -> Result:
     from jobs.analysis.conditions import CONDITION
     from jobs.analysis.rating_codes import Reduction
     from jobs.analysis.report_tables import ReportTables, summarize_ratings
-    from jobs.metrics.question import MetricSettings
+    from jobs.metrics.rated_question import MetricSettings
     from jobs.runtime.selection.exclusions import ExclusionFilter
     from jobs.store.reading import open_table
 

@@ -19,7 +19,7 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.store.hashing import hash_texts
 from jobs.tables import table
 from tests.cases import check_cases

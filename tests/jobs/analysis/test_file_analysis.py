@@ -17,11 +17,11 @@ from jobs.analysis.file_analysis import (
     shown_distributions,
 )
 from jobs.analysis.report_tables import ALL_PEOPLE, MAX_PEOPLE_SHOWN, of_all_people
-from jobs.analysis.scene_graphs import BINS, _scored, score_rows
+from jobs.analysis.scene_graph_scores import BINS, _scored, score_rows
 from jobs.errors import InputError
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.dsg import DsgQuestion
-from jobs.metrics.question import MAX_LINES
+from jobs.metrics.rated_question import MAX_LINES
 from jobs.runtime.configuration.config import load
 from jobs.runtime.selection.exclusions import ExclusionFilter
 

@@ -16,8 +16,8 @@ from jobs.analysis.metric_settings import (
     with_conditions,
 )
 from jobs.errors import InputError
-from jobs.metrics.descriptions import OVERLAPS
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.description_scores import OVERLAPS
+from jobs.metrics.rated_question import MetricSettings
 from tests.cases import check_cases
 
 

@@ -24,7 +24,7 @@ from jobs.metrics.gold import without_gold
 from jobs.metrics.intervals import proportion
 from jobs.metrics.metric import MetricKind, estimated
 from jobs.metrics.participation import without_value
-from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, QuestionContext, RatedQuestion
 from jobs.store.hashing import hash_texts
 from tests.cases import check_cases
 from tests.factories import TableInMemory, rating

@@ -12,7 +12,7 @@ from jobs.analysis.report_metrics import remark_metrics
 from jobs.analysis.report_tables import ReportTables
 from jobs.metrics.metric import MetricKind, exact
 from jobs.metrics.observations import Observations
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory, rating
 

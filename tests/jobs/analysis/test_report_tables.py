@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.ids import content_id
-from jobs.analysis import compute, scene_graphs
+from jobs.analysis import compute, scene_graph_scores
 from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.rating_codes import Reduction
@@ -25,7 +25,7 @@ from jobs.analysis.report_tables import (
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.distributions import Distribution
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
@@ -151,7 +151,7 @@ def test_metrics_of_questions_get_listed_answers_and_skip_scene_graphs(
     nothing = ExclusionFilter(frozenset())
     for table, skips in ((None, False), (questions, True)):
         tables = ReportTables(ratings=rating_tables, questions=table)
-        monkeypatch.setattr(scene_graphs, "dsg_metrics", lambda *_, **__: [])
+        monkeypatch.setattr(scene_graph_scores, "dsg_metrics", lambda *_, **__: [])
         with Reduction(by=[CONDITION]) as reduction:
             result = summarize_ratings(tables, MetricSettings(), reduction, models=[], exclusion_filter=nothing)
             metrics = report_metrics(

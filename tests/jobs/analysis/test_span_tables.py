@@ -19,9 +19,9 @@ from jobs.analysis.span_tables import (
     span_metrics,
 )
 from jobs.errors import InputError
-from jobs.metrics import descriptions
+from jobs.metrics import description_scores
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory
 
@@ -264,7 +264,7 @@ def test_overlap_measures_compare_the_generated_with_the_correct_text(monkeypatc
         calls.append((list(generated), list(correct)))
         return np.arange(len(generated), dtype=np.float64)
 
-    monkeypatch.setattr(descriptions, "OVERLAPS", {"length": measure})
+    monkeypatch.setattr(description_scores, "OVERLAPS", {"length": measure})
     items = ("a", "b", "c", "d")
     rows = rows_of("anna", {item: [(0, 1)] for item in items})
     rows += [

@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.condition_changes import ConditionRatings, compared, condition_changes, f1_over_best, f1_ratios
 from jobs.metrics.intervals import Units
-from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
 from tests.cases import check_cases
 
 KINDS = {"m": "model", "n": "model", **dict.fromkeys("pqrst", "human")}

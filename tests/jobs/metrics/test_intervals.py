@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest, pearsonr
 from scipy.stats import bootstrap as scipy_bootstrap
 
-from jobs.metrics import agreement, correlation, dsg, gold, question, ranking, reliability, spans, suite
+from jobs.metrics import agreement, correlation, dsg, gold, ranking, rated_question, reliability, spans, suite
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import (
     BLOCKS,
@@ -183,7 +183,7 @@ def metrics_of(items):
     truth = draw.integers(1, 6, (items, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (items, 4)), 1, 5).astype(float)
     half = np.arange(items) % 2 == 0
-    context = question.QuestionContext(
+    context = rated_question.QuestionContext(
         kinds={"p1": "human", "p2": "human"},
         picture=np.arange(items),
         target=np.arange(items) % 2,
@@ -195,10 +195,10 @@ def metrics_of(items):
         right=draw.random(items) < 0.5,
         judged=np.ones(items, bool),
     )
-    settings = question.MetricSettings(disaggregate=["region"], compare=["region"], contrast=["region:East-West"])
+    settings = rated_question.MetricSettings(disaggregate=["region"], compare=["region"], contrast=["region:East-West"])
     raters = ["p1", "p2", "m1", "m2"]
     answers, ended = RatingTable.from_matrix(matrix, raters=raters), {r: Counter(ok=items) for r in raters}
-    yield from suite.question_metrics(question.RatedQuestion(answers, context, settings, ended=ended))
+    yield from suite.question_metrics(rated_question.RatedQuestion(answers, context, settings, ended=ended))
     words = RatingTable.from_matrix(matrix % 2, raters=raters)
     yield from agreement.agreement(words)
     yield from gold.classification(matrix[:, 0] > 2, matrix[:, 1] > 2, np.arange(items), np.zeros(items, np.int64))

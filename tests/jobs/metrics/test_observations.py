@@ -9,7 +9,7 @@ import pytest
 from jobs.metrics import observations
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.observations import MAX_POINTS, Observations, confusions, paired_scores
-from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
 
 ITEMS = 6
 PEOPLE = {"p1": "human", "p2": "human", "p3": "human"}

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics, version_metrics
 
 ITEMS = 12

@@ -15,7 +15,7 @@ from jobs.metrics.answers import RatingTable
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Confusion, Observations
-from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
 from jobs.page.card_links import card_links
 from jobs.page.page_contents import (

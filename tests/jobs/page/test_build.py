@@ -18,7 +18,7 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import KeptRubric, Rubrics
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.observations import Observations
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.page.build import MAP_SIDE, _shown_tops, embedding_map, funnel, principal_axes, prompts, report_page
 from jobs.page.gallery import Gallery
 from jobs.page.page_contents import GalleryPicture, ModelFacts, Page

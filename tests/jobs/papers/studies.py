@@ -8,7 +8,7 @@ import numpy as np
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.papers.paper_tables import PaperCell, PaperTable
 from jobs.papers.study import MetricIndex, PaperSettings, PrintedTable, Study
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.papers.caire_tables import ShownRater, of_right_labels
 from jobs.papers.paper_tables import PaperTable
 from jobs.papers.study import PrintedTable

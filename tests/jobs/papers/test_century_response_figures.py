@@ -11,7 +11,7 @@ from jobs.analysis.attributes import Items
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Units
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.papers import century_tables, paper_tables
 from jobs.papers.study import PrintedTable, Study
 from tests.jobs.papers.studies import metric, rows_of, study, units_of

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.papers import century_tables
 from jobs.papers.century_tables import prompt_note, prompts, self_preference, table_3, table_12, written_by
 from jobs.papers.study import PrintedTable, Study

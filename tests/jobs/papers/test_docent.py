@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.rated_question import MetricSettings
 from jobs.papers.docent_tables import arrange
 from jobs.papers.paper_tables import PaperCell, PaperFigure, PaperTable, estimate
 from jobs.plots.panels import Estimate

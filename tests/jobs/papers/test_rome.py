@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import ttest_ind
 
 from actors.rubrics.rubric import Rubric
-from jobs.analysis import scene_graphs
+from jobs.analysis import scene_graph_scores
 from jobs.judging.kept_rubric import KeptRubric, of_rubric
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
@@ -52,9 +52,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rated += [rating(i, model, "match", str(s), **of_rating) for i, s in zip(SCENARIOS, scores, strict=True)]
     answers: list[dict[str, Any]] = []
     for item, score in zip(SCENARIOS, SCORES, strict=True):
-        value = scene_graphs.BINS[int(score * scene_graphs.STEPS + 1e-9)]
-        columns = {"rubric": "dsg_score", "score": score, "answers": list(scene_graphs.BINS)}
-        answers += [rating(item, "gpt@1", question, value, **columns) for question in scene_graphs.QUESTIONS]
+        value = scene_graph_scores.BINS[int(score * scene_graph_scores.STEPS + 1e-9)]
+        columns = {"rubric": "dsg_score", "score": score, "answers": list(scene_graph_scores.BINS)}
+        answers += [rating(item, "gpt@1", question, value, **columns) for question in scene_graph_scores.QUESTIONS]
     items = [
         {"item_id": item, "kind": "image", "text_ids": [f"t{item}"], "image_ids": [f"p{item}"],
          "attributes": [("scenario", scenario), ("image_model", DREW[item])]}
@@ -78,7 +78,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "ratings": [
             write_file(folder / "rated", "ratings", rated, rubric=kept("image_rating")),
             write_file(folder / "compared", "ratings", compared, rubric=kept("image_comparison")),
-            write_file(folder / "scores", "ratings", answers, rubric=scene_graphs.kept_rubric()),
+            write_file(folder / "scores", "ratings", answers, rubric=scene_graph_scores.kept_rubric()),
         ],
         "items": [write_file(folder / "items", "items", items), write_file(folder / "pairs", "items", pairs)],
         "texts": [write_file(folder / "texts", "texts", texts)],

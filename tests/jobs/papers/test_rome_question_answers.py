@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.scene_graphs import BINS
+from jobs.analysis.scene_graph_scores import BINS
 from jobs.metrics.metric import Metric
 from jobs.papers import paper_tables, rome_tables
 from jobs.papers.study import PrintedTable

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MODELS, PEOPLE, MetricSettings
+from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings
 from jobs.papers import caire_tables
 from jobs.papers.caire_tables import ShownRater
 from jobs.papers.rome_ratings import SCORES, dims_of

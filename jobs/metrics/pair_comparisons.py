@@ -43,6 +43,16 @@ _STRENGTH = MetricKind("bradley_terry", Quantity.NUMBER, (Topic.COMPETITORS,), l
 )
 
 
+class _Memo:
+    """Computes a function of an array once for arrays of the same content."""
+
+    def __init__(self, function: Callable[[Floats], Floats]) -> None:
+        self._function = lru_cache(maxsize=2)(lambda shape, data: function(np.frombuffer(data).reshape(shape)))
+
+    def __call__(self, values: Floats) -> Floats:
+        return self._function(values.shape, values.tobytes())
+
+
 @dataclass(frozen=True)
 class PairTable:
     """The pairs that were compared.
@@ -227,16 +237,6 @@ def competitor_metrics(preference: Floats, pairs: PairTable) -> Iterator[Metric]
             continue
         interval = bootstrap_blocks(sums, fit, units=prompts, unit_name="prompts")
         yield estimated(kind, float(strength[place]), n, coverage=coverage, interval=interval, dims=dims)
-
-
-class _Memo:
-    """Computes a function of an array once for arrays of the same content."""
-
-    def __init__(self, function: Callable[[Floats], Floats]) -> None:
-        self._function = lru_cache(maxsize=2)(lambda shape, data: function(np.frombuffer(data).reshape(shape)))
-
-    def __call__(self, values: Floats) -> Floats:
-        return self._function(values.shape, values.tobytes())
 
 
 def strengths(wins: Floats) -> Floats:

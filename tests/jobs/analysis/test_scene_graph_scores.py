@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jobs.analysis.scene_graphs import dsg_metrics
+from jobs.analysis.scene_graph_scores import dsg_metrics
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from tests.factories import TableInMemory, rating
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.question import (
+from jobs.metrics.rated_question import (
     MAX_LINES,
     MetricSettings,
     QuestionContext,
@@ -17,6 +17,8 @@ from jobs.metrics.question import (
 )
 
 NAN = float("nan")
+RATERS = ["a@1", "b@1", "clip", "gold", "p", "q"]
+KINDS = {"clip": "encoder", "gold": "gold", "p": "human", "q": "human"}
 
 
 def question(
@@ -27,10 +29,6 @@ def question(
     context = QuestionContext(kinds, np.arange(n), np.zeros(n, np.int64), **{"scale": (1.0, 5.0), **more})
     answers = RatingTable.from_matrix(np.asarray(matrix, float), raters=raters)
     return RatedQuestion(answers, context, settings, unscaled=frozenset(unscaled))
-
-
-RATERS = ["a@1", "b@1", "clip", "gold", "p", "q"]
-KINDS = {"clip": "encoder", "gold": "gold", "p": "human", "q": "human"}
 
 
 def test_groups_have_the_raters_of_their_kind_that_answered() -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from jobs.metrics.descriptions import (
+from jobs.metrics.description_scores import (
     OVERLAPS,
     Descriptions,
     bleu,

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from jobs.metrics.metric import Metric
-from jobs.metrics.pairs import (
+from jobs.metrics.pair_comparisons import (
     Comparisons,
     PairTable,
     competitor_metrics,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.analysis.metric_tables import read_computed, refuse_foreign, table_name, write_metrics
+from jobs.analysis.metrics_output import read_computed, refuse_foreign, table_name, write_metrics
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, MetricKind, metrics_table, undefined
 from jobs.runtime.command_line import cli

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.metrics.intervals import ALL_EQUAL, student, wilson
-from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, lines, refusal_metrics
+from jobs.metrics.refused_texts import COLUMNS, RefusalRate, RefusalRates, lines, refusal_metrics
 
 ROW = ("model", "prompt")
 
@@ -75,7 +75,7 @@ def test_refusals_of_every_text_count_items() -> None:
 
 
 def test_the_first_refused_items_are_kept_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.metrics.refusals.MAX_ITEMS", 2)
+    monkeypatch.setattr("jobs.metrics.refused_texts.MAX_ITEMS", 2)
     refused = rates(responses({"a": ["full"], "b": ["full"], "c": ["full"]}))
     assert (refused["full"].item_ids, refused["full"].items) == (("a", "b"), 3)
     assert lines([refused["full"]], shown=3)[0].endswith("3 items: a, b")
