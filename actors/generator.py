@@ -1,4 +1,4 @@
-"""Generate n samples of text for each prompt that `actors.prompt_preparer` prepared."""
+"""Generate n samples of text for each prompt that `actors.preparers` prepared."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,21 +8,22 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.ids import content_id
-from actors.prompt_preparer import PromptPreparer
+from actors.preparers import PromptPreparer
 from actors.rows import ResponseRow, ended, failed
 from actors.settings import ConditionSettings
 from actors.status import EMPTY_ANSWER, Status, is_blank
+from actors.tallies import TallyingStage
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, TextGenerator, sample_seed, text_ends, text_generator
-from actors.vlm.loading import RaterFacts, load_vlm, model_facts
+from actors.vlm.loading import RaterFacts, load_model
 from actors.vlm.model_inputs import from_bytes
 from actors.vlm.refusals import RefusalRules
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from actors.vlm.vllm_engine import VllmModel, VllmTextGenerator
 
 ENGINES = ("auto", "transformers", "vllm")
-LoadedModel = tuple[TextGenerator | VllmTextGenerator, ChatEncoder, RaterFacts]
+LoadedGenerator = tuple[TextGenerator | VllmTextGenerator, ChatEncoder, RaterFacts]
 
 
 @dataclass(kw_only=True)
@@ -40,7 +41,7 @@ class GeneratorSettings(SamplingSettings, ConditionSettings):
         super().__post_init__()
 
 
-class Generator:
+class Generator(TallyingStage):
     """Actor that generates n samples for each prepared prompt and marks refusals.
 
     Args:
@@ -68,19 +69,19 @@ class Generator:
         start: str = "",
         threads: int | None = None,
     ) -> None:
+        super().__init__()
         self.samples, self.seed, self.sampling = settings.samples, settings.seed, settings.sampling
         self.rules = RefusalRules(settings.refusals)
         load = load_in_vllm if settings.engine == "vllm" else load_in_transformers
         self.engine, self.chat, self.facts = load(settings, model, threads)
         self.prompt, self.prompt_hash, self.condition = prompt, prompt_hash, settings.condition
         self.start = start
-        self._items = 0
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Generate the texts of a batch.
 
         Args:
-            batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.prompt_preparer.PromptPreparer` returns it.
+            batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.preparers.PromptPreparer` returns it.
 
         Returns:
             Table `responses`: `samples` rows per item, in the batch's order.
@@ -110,13 +111,8 @@ class Generator:
                     rows.append({**key, **failed(ResponseRow, Status.ERROR, result)})
                 else:
                     rows.append({**key, **self._response(result[sample], item)})
-        self._items += batch.num_rows
+        self._tally[self.facts.tally] += batch.num_rows
         return schemas.to_table(rows, self.OUTPUTS)
-
-    def take_tally(self) -> dict[str, int]:
-        """Return the number of items since the last call, by model facts (`RaterFacts.tally`)."""
-        items, self._items = self._items, 0
-        return {self.facts.tally: items}
 
     def report_tokens(self, report: Callable[[int], None]) -> None:
         """Call `report` with the number of new tokens at each step of generation."""
@@ -163,25 +159,17 @@ class Generator:
         return row
 
 
-def load_in_transformers(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
+def load_in_transformers(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedGenerator:
     """Load a model with transformers; return its generator, its chat format and the facts about it."""
-    import torch
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    loaded, processor = load_vlm(
-        model.checkpoint,
-        revision=model.revision,
-        dtype=model.dtype,
-        device_map=model.device_map,
-        offload=model.offload,
+    loaded = load_model(model, threads=threads)
+    chat = ChatEncoder(loaded.processor)
+    engine = text_generator(
+        loaded.model, chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
     )
-    chat = ChatEncoder(processor)
-    engine = text_generator(loaded, chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows)
-    return engine, chat, model_facts(loaded, model=model.checkpoint, revision=model.revision)
+    return engine, chat, loaded.facts
 
 
-def load_in_vllm(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedModel:
+def load_in_vllm(settings: SamplingSettings, model: ModelSettings, threads: int | None) -> LoadedGenerator:
     """Load a model in vLLM; return its generator, its chat format and the facts about it."""
     loaded = VllmModel(
         model, memory_budget_gb=settings.memory_budget_gb, sequences=settings.group_rows, threads=threads
@@ -220,7 +208,7 @@ def greedy_texts(
     """Load a model in an engine and return the likeliest texts about items.
 
     Args:
-        items: as for `actors.prompt_preparer.PromptPreparer`; items without a prompt are left out.
+        items: as for `actors.preparers.PromptPreparer`; items without a prompt are left out.
         prepare: arguments of the constructor of `PromptPreparer`.
         max_tokens: longest text.
         texts: texts whose tokens' probabilities are returned; None: those that the engine writes.

@@ -1,9 +1,11 @@
 """Columns of the items that `jobs.judging.items` reads, and the reasons to skip an item without asking the model."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric_questions import ANY, Question
 from actors.status import Status, failed_reason
 from actors.vlm import context
 from actors.vlm.errors import ScoringError
@@ -66,26 +68,37 @@ def _withheld(status: str) -> tuple[Status, ScoringError] | None:
     return (Status.ERROR, ScoringError(*reason)) if reason else _WITHHELD.get(status)
 
 
-def count_pictures(tally: Counter[str], pictures: int, tokens: int | None) -> None:
-    """Add the number of pictures shown and of their tokens to a stage's tally; nothing if `tokens` is unknown."""
-    if pictures and tokens is not None:
-        tally["pictures/shown"] += pictures
-        tally["pictures/tokens"] += tokens
+def default_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the labels for items without their own: `targets` if set, else the rubric's.
 
+    A rubric that asks about no target has a single empty label. If the result is empty, items without their own labels
+    get no rows.
 
-def count_prompt(
-    tally: Counter[str], item: Mapping[str, Any], *, truncated: Sequence[str] | None, moves_system: bool
-) -> None:
-    """Count an item in a stage's tally if its prompt deviates from the prompt's file or its condition.
-
-    Args:
-        truncated: the context fields that were cut.
-        moves_system: whether the system's text is in the user's turn (`actors.vlm.chat`).
+    Raises:
+        ValueError: `targets` are given for a rubric that asks about no target.
     """
-    if truncated:
-        tally["truncated/items"] += 1
-        tally.update(f"truncated field/{field}" for field in truncated)
-    if reason := item.get(EMPTY_CONTEXT):
-        tally[f"empty context/{reason}"] += 1
-    if moves_system:
-        tally["system text/in the user's turn"] += 1
+    if targets and not rubric.asks_targets:
+        raise ValueError(f"targets={','.join(targets)}: rubric {rubric.name!r} asks about no target; omit targets=")
+    return tuple(targets or rubric.targets) if rubric.asks_targets else ("",)
+
+
+def asked_pairs(rubric: Rubric, item: Mapping[str, Any], targets: Sequence[str]) -> tuple[tuple[str, Question], ...]:
+    """Return the pairs of target and question that an item is asked about: first the questions without a target, then
+    the others, with targets in the outer loop.
+
+    If the rubric asks items their own questions, each pair has the id of the item's set and one of its questions.
+    """
+    if not rubric.asks_own_questions:
+        once = tuple(("", question) for question in rubric.questions if not question.targets)
+        about = tuple((target, question) for target in targets for question in rubric.questions if question.targets)
+        return once + about
+    shared = rubric.question(ANY)
+    return tuple(
+        (question["set_id"], replace(shared, name=question["question_id"], text=question["text"]))
+        for question in item.get(QUESTIONS) or ()
+    )
+
+
+def item_targets(rubric: Rubric, item: Mapping[str, Any]) -> list[str]:
+    """Return the labels of the item itself; empty if it has none or the rubric asks about no target."""
+    return list(item.get(TARGETS) or ()) if rubric.asks_targets else []

@@ -1,4 +1,4 @@
-"""Rate labels by their likelihood after a prompt of `actors.prompt_preparer` (CAIRE, appendix B.1)."""
+"""Rate labels by their likelihood after a prompt of `actors.preparers` (CAIRE, appendix B.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,11 +13,12 @@ from actors.rows import RatingRow, ended, failed
 from actors.rubrics.instructions import Instruction
 from actors.settings import ConditionSettings
 from actors.status import Status
+from actors.tallies import TallyingStage
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.debiasing import NO_THRESHOLD, DebiasSetting, check_settings, debias
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import pad_token
-from actors.vlm.loading import load_vlm, model_facts
+from actors.vlm.loading import load_model
 from actors.vlm.loglik import CompletionScorer
 from actors.vlm.model_inputs import from_bytes
 from actors.vlm.ratings import rating_key, rating_table
@@ -46,7 +47,7 @@ class LoglikSettings(ConditionSettings):
         return [DebiasSetting(*pair) for pair in product(self.lambdas, self.thresholds)]
 
 
-class LoglikRater:
+class LoglikRater(TallyingStage):
     """Actor that scores every label after each prepared prompt, with every pair of lambda and threshold.
 
     A label's base rate is its likelihood after the same instruction without picture and context. An actor computes it
@@ -74,25 +75,15 @@ class LoglikRater:
         targets: Sequence[str],
         threads: int | None = None,
     ) -> None:
-        import torch
-
+        super().__init__()
         self.instruction = Instruction.from_dict(settings.prompt)
         self.conditions = {pair: condition_of(pair, settings.condition) for pair in settings.pairs}
         self.pairs = settings.pairs
-        if threads is not None:
-            torch.set_num_threads(threads)
-        loaded, processor = load_vlm(
-            model.checkpoint,
-            revision=model.revision,
-            dtype=model.dtype,
-            device_map=model.device_map,
-            offload=model.offload,
-        )
-        self.chat = ChatEncoder(processor)
+        loaded = load_model(model, threads=threads)
+        self.chat = ChatEncoder(loaded.processor)
         self.chat.refuse_thought(self.instruction.begin())
-        self.scorer = CompletionScorer(loaded, pad_id=pad_token(self.chat, loaded))
-        self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
-        self._items = 0
+        self.scorer = CompletionScorer(loaded.model, pad_id=pad_token(self.chat, loaded.model))
+        self.facts = loaded.facts
         self.targets = tuple(targets)
         self._start = self.instruction.begin()
         self._completions: dict[str, list[int]] = {}  # tokens of each label
@@ -103,7 +94,7 @@ class LoglikRater:
         """Rate a batch.
 
         Args:
-            batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.prompt_preparer.PromptPreparer` returns it. An item's
+            batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.preparers.PromptPreparer` returns it. An item's
                 own `targets` take precedence over those of all items.
 
         Returns:
@@ -124,13 +115,8 @@ class LoglikRater:
                 columns, scores = failed(RatingRow, Status.ERROR, scores), None
             columns["empty_context"] = item["empty_context"]
             rows += self._rows(item["item_id"], targets, scores, columns)
-        self._items += batch.num_rows
+        self._tally[self.facts.tally] += batch.num_rows
         return rating_table(rows)
-
-    def take_tally(self) -> dict[str, int]:
-        """Return the number of items since the last call, by model facts (`RaterFacts.tally`)."""
-        items, self._items = self._items, 0
-        return {self.facts.tally: items}
 
     def base_rates(self, targets: Sequence[str]) -> np.ndarray:
         """Return the log-likelihood of each label without picture and context, shape [targets], float64.

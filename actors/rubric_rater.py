@@ -1,22 +1,22 @@
 """Base class of the stages that rate prepared items with a rubric: `actors.judge` and `actors.reasoning_judge`."""
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from actors import schemas
-from actors.items import QUESTIONS, TARGETS
+from actors.items import TARGETS, asked_pairs, default_targets
 from actors.rows import RatingRow, failed
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
 from actors.status import Status
+from actors.tallies import TallyingStage
 from actors.vlm import errors, model_inputs
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.loading import RaterFacts, load_vlm, model_facts
+from actors.vlm.loading import RaterFacts, load_model
 from actors.vlm.model_inputs import VllmPrompt, from_bytes, vllm_prompts_of
 from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.scoring_requests import Scores
@@ -27,7 +27,7 @@ IMPROBABLE = 0.99  # probability outside the allowed answers
 
 @dataclass(frozen=True)
 class PreparedItem:
-    """The prompts about one item as tokens, as `actors.rubric_preparer` returns them.
+    """The prompts about one item as tokens, as `actors.preparers` returns them.
 
     Attributes:
         item_id: the item's id.
@@ -55,7 +55,7 @@ class PreparedItem:
         return list(map(vllm_prompts_of(self.inputs, shared=self.shared), self.suffixes))
 
 
-class RubricRater:
+class RubricRater(TallyingStage):
     """Base class of actors that load a model and rate prepared items; a subclass implements `_ratings`.
 
     Args:
@@ -82,34 +82,24 @@ class RubricRater:
         targets: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> None:
+        super().__init__()
         self.rubric = Rubric.from_dict(settings.rubric)
         self.layout = self.rubric.resolve_layout(settings.layout)
         self.targets = default_targets(self.rubric, targets)
         self.condition = settings.condition
         self.facts: RaterFacts = self._load(model, threads)
-        self._tally: Counter[str] = Counter()
         self._last_end: float | None = None  # time.perf_counter at the end of the last batch
 
     def _load(self, model: ModelSettings, threads: int | None) -> RaterFacts:
         """Load `self.model` and `self.processor`, and return the facts about the model."""
-        import torch
-
-        if threads is not None:
-            torch.set_num_threads(threads)
-        self.model, self.processor = load_vlm(
-            model.checkpoint,
-            revision=model.revision,
-            dtype=model.dtype,
-            device_map=model.device_map,
-            offload=model.offload,
-        )
-        return model_facts(self.model, model=model.checkpoint, revision=model.revision)
+        self.model, self.processor, facts = load_model(model, threads=threads)
+        return facts
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Rate a batch.
 
         Args:
-            batch: `actors.schemas.PREPARED_QUESTIONS`, as `actors.rubric_preparer.RubricPreparer` returns it.
+            batch: `actors.schemas.PREPARED_QUESTIONS`, as `actors.preparers.RubricPreparer` returns it.
 
         Returns:
             Table `ratings`: items in the batch's order, each by target, question and sample.
@@ -126,11 +116,6 @@ class RubricRater:
         self._last_end = time.perf_counter()
         self._tally["milliseconds/all"] += round(1000 * (self._last_end - since))
         return rating_table(rows)
-
-    def take_tally(self) -> dict[str, int]:
-        """Return the counts since the last call, `group/key` -> n: rows by model facts, tokens, milliseconds."""
-        tally, self._tally = dict(self._tally), Counter()
-        return tally
 
     def _rows(self, rows: Sequence[Mapping[str, Any]]) -> list[RatingRow]:
         """Return the rows of prepared items, including those without prompts."""
@@ -217,39 +202,3 @@ class RubricRater:
             order=self.layout,
             sample=sample,
         )
-
-
-def default_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the labels for items without their own: `targets` if set, else the rubric's.
-
-    A rubric that asks about no target has a single empty label. If the result is empty, items without their own labels
-    get no rows.
-
-    Raises:
-        ValueError: `targets` are given for a rubric that asks about no target.
-    """
-    if targets and not rubric.asks_targets:
-        raise ValueError(f"targets={','.join(targets)}: rubric {rubric.name!r} asks about no target; omit targets=")
-    return tuple(targets or rubric.targets) if rubric.asks_targets else ("",)
-
-
-def asked_pairs(rubric: Rubric, item: Mapping[str, Any], targets: Sequence[str]) -> tuple[tuple[str, Question], ...]:
-    """Return the pairs of target and question that an item is asked about: first the questions without a target, then
-    the others, with targets in the outer loop.
-
-    If the rubric asks items their own questions, each pair has the id of the item's set and one of its questions.
-    """
-    if not rubric.asks_own_questions:
-        once = tuple(("", question) for question in rubric.questions if not question.targets)
-        about = tuple((target, question) for target in targets for question in rubric.questions if question.targets)
-        return once + about
-    shared = rubric.question(ANY)
-    return tuple(
-        (question["set_id"], replace(shared, name=question["question_id"], text=question["text"]))
-        for question in item.get(QUESTIONS) or ()
-    )
-
-
-def item_targets(rubric: Rubric, item: Mapping[str, Any]) -> list[str]:
-    """Return the labels of the item itself; empty if it has none or the rubric asks about no target."""
-    return list(item.get(TARGETS) or ()) if rubric.asks_targets else []

@@ -1,7 +1,6 @@
 """Let a model mark mistakes and omissions in descriptions of pictures: `mark_spans`."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,18 +10,19 @@ import pyarrow as pa
 from actors import schemas
 from actors.errors import first_line
 from actors.fetching.decoders import PictureReader
-from actors.items import count_pictures, skip_reason
+from actors.items import skip_reason
 from actors.marking.methods import ClaimsMarking, DirectMarking
 from actors.marking.span_prompts import Description, Kind, MarkingStep, Marks, Request, SpanPrompts, kinds_from
 from actors.pictures import PictureError
 from actors.rows import SpanRow
 from actors.settings import ConditionSettings, check_positive
 from actors.status import Status
+from actors.tallies import TallyingStage
 from actors.vlm import errors
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import text_generator
-from actors.vlm.loading import load_vlm, model_facts
+from actors.vlm.loading import LoadedModel, load_model
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.scoring_requests import ScoringRequest
 from actors.vlm.settings import MemorySettings, ModelSettings, Sampling
@@ -73,7 +73,7 @@ class MarkingSettings(MemorySettings, ConditionSettings):
         return ClaimsMarking(self.steps, self.kinds, threshold=self.threshold)
 
 
-class SpanMarker:
+class SpanMarker(TallyingStage):
     """Actor that has a model mark spans in the two texts of each item and returns rows of the table `spans`.
 
     Pictures are decoded here because each step has a separate prompt.
@@ -92,21 +92,12 @@ class SpanMarker:
     OUTPUTS = schemas.SPANS
 
     def __init__(self, settings: MarkingSettings, *, model: ModelSettings, threads: int | None = None) -> None:
-        import torch
-
-        if threads is not None:
-            torch.set_num_threads(threads)
-        loaded, processor = load_vlm(
-            model.checkpoint,
-            revision=model.revision,
-            dtype=model.dtype,
-            device_map=model.device_map,
-            offload=model.offload,
-        )
-        self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
+        super().__init__()
+        loaded = load_model(model, threads=threads)
+        self.facts = loaded.facts
         self.kinds, self.method, self.condition = settings.kinds, settings.method, settings.condition
         self.shows_picture = settings.shows_picture
-        self.model = LoadedModel(loaded, processor, settings, model)
+        self.model = LoadedSpanModel(loaded, settings, model)
         if self.shows_picture and not self.model.chat.sees_pictures:
             raise ValueError(
                 f"model.checkpoint={model.checkpoint}: does not accept pictures, and the prompts of "
@@ -115,7 +106,6 @@ class SpanMarker:
         if settings.method == "claims":
             self.model.chat.refuse_thought()
         self.marking = settings.marking
-        self._tally: Counter[str] = Counter()
         self._read = PictureReader()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -148,11 +138,6 @@ class SpanMarker:
         self._tally.update(self.model.take_tally())
         rows = [row for number, item in enumerate(items) for row in self._rows(item, results[number])]
         return schemas.to_table(rows, self.OUTPUTS)
-
-    def take_tally(self) -> dict[str, int]:
-        """Return the counts since the last call, `group/key` -> n: items by model facts, prompts, pictures."""
-        tally, self._tally = dict(self._tally), Counter()
-        return tally
 
     def report_tokens(self, report: Any) -> None:
         """Call `report` with the number of new tokens at each step of generation."""
@@ -222,24 +207,19 @@ def describe(
     return Description(pictures, correct, generated)
 
 
-class LoadedModel:
+class LoadedSpanModel(TallyingStage):
     """A loaded model as `actors.marking.span_prompts.SpanModel`."""
 
-    def __init__(self, loaded: Any, processor: Any, settings: MarkingSettings, model: ModelSettings) -> None:
-        self.chat = ChatEncoder(processor, bounds=model.bounds, config=loaded.config)
+    def __init__(self, loaded: LoadedModel, settings: MarkingSettings, model: ModelSettings) -> None:
+        super().__init__()
+        self.chat = ChatEncoder(loaded.processor, bounds=model.bounds, config=loaded.model.config)
         self.engine = text_generator(
-            loaded, self.chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
+            loaded.model, self.chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
         )
         self.scorer = ClosedSetScorer(
-            loaded, processor, memory_budget_gb=settings.memory_budget_gb, bounds=model.bounds
+            loaded.model, loaded.processor, memory_budget_gb=settings.memory_budget_gb, bounds=model.bounds
         )
         self.sampling = Sampling(0.0, 1.0, settings.max_tokens)
-        self._tally: Counter[str] = Counter()
-
-    def take_tally(self) -> dict[str, int]:
-        """Return the numbers of prompts, and of pictures with their tokens, since the last call."""
-        tally, self._tally = dict(self._tally), Counter()
-        return tally
 
     def write(self, requests: Sequence[Request]) -> list[str | ScoringError]:
         """Return the most likely text after each prompt; one that was cut is an error.
@@ -287,7 +267,7 @@ class LoadedModel:
         turn = request.step.turn(self._data(request))
         pictures = list(request.pictures) if request.step.shows_picture else []
         inputs = self.chat.encode(turn, pictures, system=request.step.system)
-        count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
+        self._count_pictures(len(pictures), self.chat.picture_tokens(inputs))
         return inputs
 
     def _data(self, request: Request) -> dict[str, str]:

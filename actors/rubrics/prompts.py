@@ -85,7 +85,7 @@ class PromptBuilder:
     def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[TargetPrompt]:
         """Return a prompt for each target and question about one picture, with targets in the outer loop.
 
-        For a rubric with questions that are asked without a target, see `actors.rubric_rater.asked_pairs`.
+        For a rubric with questions that are asked without a target, see `actors.items.asked_pairs`.
 
         Args:
             context: text by context field; a missing field is empty. It is data, never read as a template.

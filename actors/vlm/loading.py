@@ -9,6 +9,7 @@ from actors.errors import ModelError, first_line, has_other_shapes
 from actors.local_models import is_local
 from actors.model_files import is_s3, name_of, resolve
 from actors.vlm import attention, fused, memory
+from actors.vlm.settings import ModelSettings
 
 
 class RaterFacts(NamedTuple):
@@ -43,6 +44,34 @@ def rater_name(model: str, *, revision: str | None = None) -> str:
     if Path(model).is_dir():
         return Path(model).resolve().name
     return f"{model}@{revision or 'main'}"
+
+
+class LoadedModel(NamedTuple):
+    """A model in transformers, its processor (`TextProcessor` for a text model), and the facts about it."""
+
+    model: Any
+    processor: Any
+    facts: RaterFacts
+
+
+def load_model(settings: ModelSettings, *, threads: int | None = None) -> LoadedModel:
+    """Load the model that a stage's settings name; errors as for `load_vlm`.
+
+    Args:
+        threads: torch's threads on a CPU; None: torch's default.
+    """
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    model, processor = load_vlm(
+        settings.checkpoint,
+        revision=settings.revision,
+        dtype=settings.dtype,
+        device_map=settings.device_map,
+        offload=settings.offload,
+    )
+    return LoadedModel(model, processor, model_facts(model, model=settings.checkpoint, revision=settings.revision))
 
 
 def load_vlm(

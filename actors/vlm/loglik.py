@@ -14,8 +14,9 @@ import numpy as np
 from actors.vlm import errors, families, memory, model_inputs, shared_prefix
 from actors.vlm.decoding import advance, encode_once, repeated, run_custom
 from actors.vlm.engines import disagreement
-from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.errors import ScoringError
 from actors.vlm.generation import LOGIT_BYTES
+from actors.vlm.memory import BudgetedScorer
 from actors.vlm.scoring_requests import AnswerCodes
 
 LABELS_AT_ONCE = 32  # largest number of rows per repeated cache; more are not faster
@@ -23,7 +24,7 @@ COMPARED = 2  # labels that are computed both ways for comparison
 log = logging.getLogger(__name__)
 
 
-class CompletionScorer:
+class CompletionScorer(BudgetedScorer):
     """Scorer that computes log-likelihoods of completions of a model's turn.
 
     For a known model family, all completions pass as one tree (engine `cascade`), provided that this gives the same
@@ -41,8 +42,8 @@ class CompletionScorer:
         self._is_packed, self._is_settled = self.family is not None, self.family is None
         text = model.config.get_text_config()
         self.max_positions: int | None = getattr(text, "max_position_embeddings", None)
-        self.budget = int(memory.SHARE * memory.free_bytes(model.device))
-        self._least_budget = memory.least_budget(model)
+        self.label = f"model {model.config.model_type!r}"
+        self._set_budget()
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._logit_bytes = int(text.vocab_size) * LOGIT_BYTES
 
@@ -59,24 +60,11 @@ class CompletionScorer:
         needed = int(inputs["input_ids"].shape[1]) + max(map(len, completions))
         if self.max_positions is not None and needed > self.max_positions:
             return ScoringError("prompt_too_long", f"{needed} tokens; the model takes {self.max_positions}")
-        before = self.budget
-        while True:
-            try:
-                logprobs = self._log_likelihoods(dict(inputs), completions)
-                break
-            except Exception as error:
-                if errors.is_fatal(error):
-                    raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
-                if not errors.is_out_of_memory(error) or self.budget <= self._least_budget:
-                    self.budget = before  # one large prompt must not slow all others
-                    return errors.reason(error)
-            # outside the except clause, whose traceback would keep the failed pass's memory alive
-            self.budget = max(self._least_budget, self.budget // 2)
-            log.warning("out of memory on %s: the memory budget is halved", self.model.device)
-            if self.model.device.type == "cuda":
-                import torch
-
-                torch.cuda.empty_cache()
+        try:
+            logprobs = self._in_budget(lambda: self._log_likelihoods(dict(inputs), completions))
+        except Exception as error:
+            self._raise_if_fatal(error)
+            return errors.reason(error)
         if not np.isfinite(logprobs).all():
             return ScoringError("not_finite", "the model's likelihoods are not finite")
         return logprobs

@@ -1,8 +1,12 @@
 """The number of tokens that may pass through a model at once, from a memory budget instead of a batch size."""
 
+import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from actors.vlm import errors
 
 SHARE = 0.5  # share of the memory free after loading the weights; the rest is for pictures and other processes
 # Longer passes are hardly faster: matrices are large enough for full speed, and memory does not grow with the labels.
@@ -10,6 +14,55 @@ SHARE = 0.5  # share of the memory free after loading the weights; the rest is f
 MOST_TOKENS = {"cpu": 4096, "cuda": 32768}
 LEAST_TOKENS = 64
 GPU_SHARE = "REMINE_GPU_SHARE"  # environment variable of an actor that uses part of a GPU
+ResultT = TypeVar("ResultT")
+log = logging.getLogger(__name__)
+
+
+class BudgetedScorer:
+    """Base class of scorers: the bytes that a forward pass may take, halved when the device runs out of memory.
+
+    Attributes:
+        label: the model's name in messages.
+        budget: bytes.
+    """
+
+    model: Any
+    label: str
+    budget: int
+    _least_budget: int
+
+    def _set_budget(self, gigabytes: float | None = None) -> None:
+        """Set the budget; None: a share of the free memory."""
+        self.budget = int((gigabytes or 0) * 1e9) or int(SHARE * free_bytes(self.model.device))
+        self._least_budget = least_budget(self.model)
+
+    def _in_budget(self, compute: Callable[[], ResultT]) -> ResultT:
+        """Return the result of `compute`, called repeatedly with half the budget while memory is exhausted.
+
+        If it fails even then, the budget is as before: one large prompt must not slow all others.
+        """
+        before = self.budget
+        while True:
+            try:
+                return compute()
+            except Exception as error:
+                if not errors.is_out_of_memory(error) or self.budget <= self._least_budget:
+                    self.budget = before
+                    raise
+            # outside the except clause, whose traceback would keep the failed pass's memory alive
+            self._halve()
+
+    def _halve(self) -> None:
+        import torch
+
+        self.budget = max(self._least_budget, self.budget // 2)
+        log.warning("%s: out of memory; the memory budget is halved", self.label)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _raise_if_fatal(self, error: Exception) -> None:
+        if errors.is_fatal(error):
+            raise errors.EngineError(f"{self.label}: {error}") from error
 
 
 def gpu_share() -> float:

@@ -4,22 +4,21 @@ An answer's probability is its share of the probability of all allowed answers; 
 reported as `outside_mass`. `actors.vlm.engines` computes the likelihoods.
 """
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.vlm import errors, memory, model_inputs
+from actors.vlm import errors, model_inputs
 from actors.vlm.chat import Chat
 from actors.vlm.engines import EngineChoice, PackedEngine, RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.memory import BudgetedScorer
 from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.scoring_requests import AnswerCodes, RequestGroup, Scores, ScoringRequest, group_by_prefix
 
 PACKED_GROUPS = 64  # groups whose tensors are in memory at a time where several pass together
 MAX_CACHED_CODES = 1000  # sets of allowed answers whose tokens are cached
-log = logging.getLogger(__name__)
 
 
 class AnswerScorer:
@@ -169,7 +168,7 @@ class AnswerScorer:
         raise NotImplementedError
 
 
-class ClosedSetScorer(AnswerScorer):
+class ClosedSetScorer(AnswerScorer, BudgetedScorer):
     """Scorer of closed answers with a model and processor from `actors.vlm.loading.load_vlm`.
 
     Args:
@@ -193,8 +192,7 @@ class ClosedSetScorer(AnswerScorer):
         super().__init__(model.config, processor, bounds=bounds)
         self.model = model
         self.engines = EngineChoice(model, requested=engine, label=self.label)
-        self.budget = int((memory_budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
-        self._least_budget = memory.least_budget(model)
+        self._set_budget(memory_budget_gb)
 
     @property
     def engine(self) -> str:
@@ -255,10 +253,6 @@ class ClosedSetScorer(AnswerScorer):
             self._halve()
         return alone
 
-    def _raise_if_fatal(self, error: Exception) -> None:
-        if errors.is_fatal(error):
-            raise EngineError(f"{self.label}: {error}") from error
-
     def _alone(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods | ScoringError]:
         """Return the likelihoods of one group, or the error of all its requests."""
         try:
@@ -270,32 +264,14 @@ class ClosedSetScorer(AnswerScorer):
             return [errors.reason(error)] * len(numbers)
 
     def _likelihoods(self, group: RequestGroup, numbers: Sequence[int]) -> Sequence[RequestLikelihoods]:
-        """Run the engine, repeatedly with half the budget while memory is exhausted.
-
-        A group that does not fit even then leaves the budget unchanged: one large picture must not slow down all
-            others.
-        """
         inputs = model_inputs.on_device(self.model, group.inputs)
-        before = self.budget
-        while True:
-            try:
-                if not self.engines.is_settled:
-                    self.engines.settle(group, inputs, numbers, budget=self.budget)
-                return self.engines.current.log_likelihoods(group, inputs, numbers, budget=self.budget)
-            except Exception as error:
-                if not errors.is_out_of_memory(error) or self.budget <= self._least_budget:
-                    self.budget = before
-                    raise
-            # outside the except clause, whose traceback would keep the failed pass's memory alive
-            self._halve()
 
-    def _halve(self) -> None:
-        import torch
+        def compute() -> Sequence[RequestLikelihoods]:
+            if not self.engines.is_settled:
+                self.engines.settle(group, inputs, numbers, budget=self.budget)
+            return self.engines.current.log_likelihoods(group, inputs, numbers, budget=self.budget)
 
-        self.budget = max(self._least_budget, self.budget // 2)
-        log.warning("%s: out of memory; the memory budget is halved", self.label)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        return self._in_budget(compute)
 
 
 def _scores(likelihoods: RequestLikelihoods, group: RequestGroup, number: int) -> Scores | ScoringError:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.prompt_preparer import PromptPreparer
+from actors.preparers import PromptPreparer
 from actors.rubrics import instructions
 from actors.rubrics.instructions import QUESTIONS_WORD, Instruction, QuestionWords, asked_questions
 from actors.rubrics.rubric import Rubric
@@ -64,7 +64,7 @@ class AskedPrompt:
         return model_run.expected_tokens(cfg.model, sources.pictures)
 
     def stage(self, cfg: AskingConfig, *, answer_tokens: int, keeps_pictures: bool = False) -> Stage:
-        """Return the stage that prepares the prompts; takes arguments of `actors.prompt_preparer.PromptPreparer`."""
+        """Return the stage that prepares the prompts; takes arguments of `actors.preparers.PromptPreparer`."""
         arguments = {
             "settings": ContextSettings.part_of(cfg),
             "model": ModelSettings.part_of(cfg.model),

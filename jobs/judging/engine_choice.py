@@ -72,7 +72,7 @@ def choose(
     """Return the engine of a run, with `engine=auto` resolved.
 
     Args:
-        prepare: arguments of `actors.prompt_preparer.PromptPreparer`.
+        prepare: arguments of `actors.preparers.PromptPreparer`.
         texts: the number of texts that the run writes.
         units, reader: the items, the first of which are used for the comparison.
 

@@ -11,11 +11,12 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
+from actors.items import default_targets
 from actors.judge import Judge
+from actors.preparers import RubricPreparer
 from actors.reasoning_judge import ENGINES as REASONING_ENGINES
 from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
-from actors.rubric_preparer import RubricPreparer
-from actors.rubric_rater import RubricRater, default_targets
+from actors.rubric_rater import RubricRater
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric import identity as rubric_identity
 from actors.vlm.model_checks import model_type

@@ -6,14 +6,13 @@ from typing import Any
 
 from actors import schemas
 from actors.errors import first_line
-from actors.generator import sample_seed, text_generator
+from actors.generator import load_in_transformers
 from actors.ids import content_id
 from actors.rubrics import scene_graphs
 from actors.rubrics.scene_graphs import PARENTS, QUESTIONS, STEPS, TUPLES, LineFault, Parsed, SceneGraphInstructions
 from actors.status import Status
-from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
-from actors.vlm.loading import load_vlm, model_facts
+from actors.vlm.generation import sample_seed
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs.errors import InputError
 from jobs.judging.own_questions import set_id_of
@@ -66,23 +65,8 @@ class QuestionWriter:
         settings: SamplingSettings,
         threads: int | None = None,
     ) -> None:
-        import torch
-
-        if threads is not None:
-            torch.set_num_threads(threads)
         self.instructions = SceneGraphInstructions.from_dict(instructions)
-        loaded, processor = load_vlm(
-            model.checkpoint,
-            revision=model.revision,
-            dtype=model.dtype,
-            device_map=model.device_map,
-            offload=model.offload,
-        )
-        self.chat = ChatEncoder(processor)
-        self.engine = text_generator(
-            loaded, self.chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
-        )
-        self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
+        self.engine, self.chat, self.facts = load_in_transformers(settings, model, threads)
         self.settings = settings
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:

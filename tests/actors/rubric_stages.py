@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from actors.judge import Judge
+from actors.preparers import RubricPreparer
 from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
-from actors.rubric_preparer import RubricPreparer
 from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings
 from tests.actors.vlm.helpers import MODEL
 

@@ -9,7 +9,7 @@ import yaml
 
 from actors.answer_reader import AnswerReader
 from actors.generator import Generator, GeneratorSettings
-from actors.prompt_preparer import PromptPreparer
+from actors.preparers import PromptPreparer
 from actors.rubrics.instructions import Instruction, identity
 from actors.vlm.generation import Generated, pad_token, sample_seed, text_ends
 from actors.vlm.model_inputs import from_bytes
@@ -75,7 +75,7 @@ def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
     assert prepared.num_rows == 7
     generator.take_tally()
     rows = conform(generator(prepared), table("responses")).to_pylist()
-    assert [generator.take_tally()[generator.facts.tally] for _ in range(2)] == [7, 0]
+    assert [generator.take_tally().get(generator.facts.tally) for _ in range(2)] == [7, None]
     assert [row["item_id"] for row in rows] == [f"item{number}" for number in range(7) for _ in range(2)]
     assert [row["sample"] for row in rows] == [0, 1] * 7
     ends = [(row["status"], row["error_kind"]) for row in rows[::2]]

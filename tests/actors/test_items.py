@@ -1,9 +1,8 @@
 """Items that no model is asked about, and why."""
 
-from collections import Counter
 from typing import Any
 
-from actors.items import EMPTY_CONTEXT, NO_RESPONSE, count_pictures, count_prompt, skip_reason
+from actors.items import EMPTY_CONTEXT, NO_RESPONSE, skip_reason
 from actors.status import TIMED_OUT, failed_status
 from tests.cases import check_cases
 
@@ -67,26 +66,3 @@ def test_items_without_context_are_skipped_where_it_is_required() -> None:
     reason = skip_reason(item | {"pictures": []}, pictures=1, required_fields=["title"])
     assert reason
     assert reason[1].kind == "no_picture"
-
-
-def test_prompts_that_were_cut_or_moved_are_counted_per_item_and_field() -> None:
-    tally: Counter[str] = Counter()
-    count_prompt(tally, {}, truncated=["article", "titles"], moves_system=False)
-    count_prompt(tally, {EMPTY_CONTEXT: None}, truncated=["article"], moves_system=True)
-    count_prompt(tally, {EMPTY_CONTEXT: "no link"}, truncated=None, moves_system=False)
-    assert tally == {
-        "truncated/items": 2,
-        "truncated field/article": 2,
-        "truncated field/titles": 1,
-        "empty context/no link": 1,
-        "system text/in the user's turn": 1,
-    }
-
-
-def test_pictures_are_counted_where_their_tokens_are_known() -> None:
-    tally: Counter[str] = Counter()
-    count_pictures(tally, pictures=2, tokens=90)
-    count_pictures(tally, pictures=1, tokens=45)
-    count_pictures(tally, pictures=1, tokens=None)
-    count_pictures(tally, pictures=0, tokens=0)
-    assert tally == {"pictures/shown": 3, "pictures/tokens": 135}

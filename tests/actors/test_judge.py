@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from actors.items import default_targets
 from actors.judge import Judge
-from actors.rubric_preparer import RubricPreparer
-from actors.rubric_rater import default_targets
+from actors.preparers import RubricPreparer
 from actors.rubrics.rubric import Rubric
 from actors.vlm.errors import ScoringError
 from actors.vlm.scoring_requests import Scores

@@ -1,13 +1,13 @@
 """Keys of a model and of its stage reach what loads it; no model is loaded."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from actors import generator, judge, loglik_rater, reasoning_judge, rubric_rater, span_marker
+from actors import generator, judge, loglik_rater, reasoning_judge, span_marker
+from actors.vlm import loading
 from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings
 from tests.actors.vlm.helpers import CONF
 
@@ -26,8 +26,8 @@ def conf(group: str, name: str) -> Any:
     return yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-def stages(small: dict[str, Any], **keys: Any) -> dict[str, tuple[Any, Callable[[], object]]]:
-    """Return the module that loads the model of each stage, and a function that builds the stage."""
+def stages(small: dict[str, Any], **keys: Any) -> dict[str, Callable[[], object]]:
+    """Return a function that builds each stage."""
     closed = ClosedSettings(rubric=small)
     reasoning = ReasoningSettings(rubric=small)
     texts = generator.GeneratorSettings(refusals={"en": {"refusal": ["^I cannot"], "drop_event": []}})
@@ -36,11 +36,11 @@ def stages(small: dict[str, Any], **keys: Any) -> dict[str, tuple[Any, Callable[
         method="direct", span_labels=conf("span_labels", "docent"), span_prompts=conf("span_prompts", "docent")
     )
     return {
-        "judge": (rubric_rater, lambda: judge.Judge(closed, **keys)),
-        "reasoning": (rubric_rater, lambda: reasoning_judge.ReasoningJudge(reasoning, **keys)),
-        "generate": (generator, lambda: generator.Generator(texts, prompt="p", prompt_hash="h", **keys)),
-        "loglik": (loglik_rater, lambda: loglik_rater.LoglikRater(likelihoods, targets=["Japan"], **keys)),
-        "spans": (span_marker, lambda: span_marker.SpanMarker(spans, **keys)),
+        "judge": lambda: judge.Judge(closed, **keys),
+        "reasoning": lambda: reasoning_judge.ReasoningJudge(reasoning, **keys),
+        "generate": lambda: generator.Generator(texts, prompt="p", prompt_hash="h", **keys),
+        "loglik": lambda: loglik_rater.LoglikRater(likelihoods, targets=["Japan"], **keys),
+        "spans": lambda: span_marker.SpanMarker(spans, **keys),
     }
 
 
@@ -54,16 +54,15 @@ def test_every_stage_loads_the_model_that_its_settings_name(
         raise StoppedError(*arguments, **keys)
 
     model = ModelSettings(checkpoint="org/name", **KEYS)
+    monkeypatch.setattr(loading, "load_vlm", fail)
     for number, name in enumerate(stages(small), start=1):
-        module, build = stages(small, model=model, threads=number)[name]
-        monkeypatch.setattr(module, "load_vlm", fail)
         with pytest.raises(StoppedError) as loaded:
-            build()
+            stages(small, model=model, threads=number)[name]()
         assert loaded.value.arguments == (("org/name",), KEYS), name
     assert threads == [1, 2, 3, 4, 5]
     for name in stages(small):
         with pytest.raises(StoppedError) as loaded:
-            stages(small, model=ModelSettings(checkpoint="m"))[name][1]()
+            stages(small, model=ModelSettings(checkpoint="m"))[name]()
         keys = {"revision": None, "dtype": "auto", "device_map": "auto", "offload": False}
         assert loaded.value.arguments == (("m",), keys), name
     assert threads == [1, 2, 3, 4, 5]  # None keeps torch's number
@@ -73,12 +72,9 @@ def test_every_stage_records_the_revision_of_its_model(small: dict[str, Any], mo
     def fail(*arguments: Any, **keys: Any) -> None:
         raise StoppedError(*arguments, **keys)
 
-    for name, (module, build) in stages(small, model=ModelSettings(checkpoint="org/name", revision="abc")).items():
-        monkeypatch.setattr(module, "load_vlm", lambda *_, **__: ("loaded", "processor"))
-        for step in ("ChatEncoder", "CompletionScorer", "text_generator", "pad_token"):
-            if hasattr(module, step):
-                monkeypatch.setattr(module, step, lambda *_, **__: SimpleNamespace(refuse_thought=lambda *_: None))
-        monkeypatch.setattr(module, "model_facts", fail)
+    monkeypatch.setattr(loading, "load_vlm", lambda *_, **__: ("loaded", "processor"))
+    monkeypatch.setattr(loading, "model_facts", fail)
+    for name, build in stages(small, model=ModelSettings(checkpoint="org/name", revision="abc")).items():
         with pytest.raises(StoppedError) as recorded:
             build()
         assert recorded.value.arguments == (("loaded",), {"model": "org/name", "revision": "abc"}), name

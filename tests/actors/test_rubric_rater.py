@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from actors import rubric_rater, schemas
+from actors.items import asked_pairs, default_targets, item_targets
 from actors.rows import RatingRow
-from actors.rubric_rater import PreparedItem, RubricRater, asked_pairs, default_targets, item_targets
+from actors.rubric_rater import PreparedItem, RubricRater
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
 from actors.vlm.errors import EngineError

@@ -17,7 +17,7 @@ def stage_classes() -> Iterator[type]:
     for name in MODULES:
         module = importlib.import_module(f"actors.{name}")
         for _, kind in inspect.getmembers(module, inspect.isclass):
-            call = vars(kind).get("__call__")
+            call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
             if kind.__module__ == module.__name__ and call and "batch" in inspect.signature(call).parameters:
                 yield kind
 

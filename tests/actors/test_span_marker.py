@@ -16,7 +16,7 @@ from actors.marking.methods import ClaimsMarking, DirectMarking
 from actors.marking.span_prompts import Description, Kind, Mark, MarkingStep, Marks, Request, failed
 from actors.rows import SpanRow
 from actors.rubrics.thoughts import Written
-from actors.span_marker import LoadedModel, MarkingSettings, SpanMarker, describe
+from actors.span_marker import LoadedSpanModel, MarkingSettings, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import Generated
@@ -128,7 +128,7 @@ def scored(outcome: Any) -> tuple[list[Any], list[ScoringRequest]]:
             raise outcome
         return [outcome] * len(requests)
 
-    model: Any = object.__new__(LoadedModel)
+    model: Any = object.__new__(LoadedSpanModel)
     model.scorer, model._tally, model._data = SimpleNamespace(score=score), {"prompts/scored": 0}, lambda _: {}
     step = MarkingStep("mistakes", ("q",), {"q": "Right?"})
     results = model.score([Request(step, {}, (), ("A", "B")), Request(step, {}, ("P",), ("A", "B"))])
@@ -171,7 +171,7 @@ def test_answers_that_a_model_writes() -> None:
         calls.append({"prompts": prompts, "seeds": seeds, "sampling": sampling})
         return [outcomes[prompt["turn"][-1].removesuffix("?")] for prompt in prompts]
 
-    model: Any = object.__new__(LoadedModel)
+    model: Any = object.__new__(LoadedSpanModel)
     model.engine, model._tally, model.sampling = SimpleNamespace(generate=generate), Counter(), Sampling(0.0)
     model.chat = SimpleNamespace(
         encode=encode,

@@ -7,7 +7,7 @@ import pytest
 
 from actors.generator import Generator, GeneratorSettings
 from actors.loglik_rater import LoglikRater, LoglikSettings
-from actors.prompt_preparer import PromptPreparer
+from actors.preparers import PromptPreparer
 from actors.vlm.settings import ContextSettings, ModelSettings
 from tests.actors.rubric_stages import closed, reasoned
 from tests.actors.vlm.helpers import COMPARISON, MODEL, png

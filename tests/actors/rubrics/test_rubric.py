@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.rubric_rater import asked_pairs
+from actors.items import asked_pairs
 from actors.rubrics import rubric_forms
 from actors.rubrics.rubric import Rubric, identity
 from tests.actors.vlm.helpers import ANSWERS, CONF, PEOPLE, QUESTION, readme_rubric

@@ -48,7 +48,7 @@ def responses(
 ) -> list[dict[str, Any]]:
     """Return rows of table `responses`: two texts per item for each way to draw."""
     from actors.generator import Generator, GeneratorSettings
-    from actors.prompt_preparer import PromptPreparer
+    from actors.preparers import PromptPreparer
     from actors.vlm.settings import ContextSettings
 
     model = model_settings(checkpoint)
@@ -85,7 +85,7 @@ def ratings(
 ) -> list[dict[str, Any]]:
     """Return rows of table `ratings` with the answers' log-probabilities, for rubrics that show so many pictures."""
     from actors.judge import Judge
-    from actors.rubric_preparer import RubricPreparer
+    from actors.preparers import RubricPreparer
     from actors.vlm.settings import ClosedSettings
 
     model, loaded = model_settings(checkpoint), None
@@ -106,8 +106,8 @@ def reasoned(
     checkpoint: str, engine: str, *, shows: bool = True, count: int = 2, max_tokens: int = 4
 ) -> list[dict[str, Any]]:
     """Return rows of table `ratings` after two reasonings for each label."""
+    from actors.preparers import RubricPreparer
     from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
-    from actors.rubric_preparer import RubricPreparer
     from actors.vlm.settings import ReasoningSettings
 
     model = model_settings(checkpoint)

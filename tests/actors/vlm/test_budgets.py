@@ -61,6 +61,7 @@ def completions_of(likelihoods: Any, *, least: int = 100) -> Any:
     scorer: Any = object.__new__(CompletionScorer)
     config = SimpleNamespace(model_type="tiny")
     scorer.model = SimpleNamespace(device=SimpleNamespace(type="cpu"), config=config)
+    scorer.label = "model 'tiny'"
     scorer.max_positions, scorer.budget, scorer._least_budget = None, 300, least
     scorer._log_likelihoods = likelihoods
     return scorer

@@ -19,8 +19,7 @@ import pytest
 
 from actors.errors import ModelError
 from actors.local_models import resolve
-from actors.prompt_preparer import PromptPreparer
-from actors.rubric_preparer import RubricPreparer
+from actors.preparers import PromptPreparer, RubricPreparer
 from actors.vlm.chat import tokens_of_sizes
 from actors.vlm.families import FAMILIES
 from actors.vlm.loading import (

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from actors.loglik_rater import LoglikRater, LoglikSettings, condition_of
-from actors.prompt_preparer import PromptPreparer
+from actors.preparers import PromptPreparer
 from actors.vlm import families, loglik, memory, shared_prefix
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.debiasing import DebiasSetting, Moments, check_settings, debias
@@ -294,7 +294,7 @@ def test_ratings_by_likelihood(prompt: dict[str, Any]) -> None:
     assert labelled[0]["score"] == pytest.approx(rows[4]["score"], abs=1e-4)  # the same label among others
     assert labelled[6]["score"] == pytest.approx(labelled[4]["score"] - rater.base_rates([LABELS[2]])[0])
     assert len(calls) == 7  # two items, and the base rate of the label that is new
-    assert [rater.take_tally()[rater.facts.tally] for _ in range(2)] == [3 + 1 + 2, 0]
+    assert [rater.take_tally().get(rater.facts.tally) for _ in range(2)] == [3 + 1 + 2, None]
     rater.scorer.score = lambda *_: ScoringError("too_long", "no room")  # type: ignore[method-assign]
     refused = rater(preparer(batch.slice(0, 2))).to_pylist()
     assert [(row["status"], row["error_kind"], row["score"]) for row in refused] == [

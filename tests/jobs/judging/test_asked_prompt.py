@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.prompt_preparer import PromptPreparer
+from actors.preparers import PromptPreparer
 from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.judging import asked_prompt
 from jobs.judging.asked_prompt import prompt_for_labels, prompt_for_texts

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from actors.judge import Judge
+from actors.preparers import RubricPreparer
 from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
-from actors.rubric_preparer import RubricPreparer
 from jobs.errors import InputError
 from jobs.judge import JudgeConfig
 from jobs.judging import kept_rubric, rubric_job, vllm_engine

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import torch
 import yaml
 
 from actors.rubrics.scene_graphs import STEPS, SceneGraphInstructions
@@ -33,9 +32,6 @@ MODEL = ModelSettings(checkpoint="me/seven", revision="r", dtype="float32", devi
 
 class LetterChat:
     """Tokens are characters, and data is in angle brackets."""
-
-    def __init__(self, processor: object) -> None:
-        assert processor == "processor"
 
     def as_data(self, text: str) -> str:
         return f"<{text}>"
@@ -84,26 +80,11 @@ class Rows:
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> QuestionWriter:
-    loaded = SimpleNamespace()
+    def load(settings: object, model: object, threads: object) -> tuple[ScriptedEngine, LetterChat, SimpleNamespace]:
+        assert (settings, model, threads) == (SETTINGS, MODEL, None)
+        return ScriptedEngine(), LetterChat(), SimpleNamespace(tally="rater/qwen2|abc|float32|torch 2/cpu")
 
-    def load_vlm(checkpoint: str, **keys: Any) -> tuple[object, str]:
-        assert (checkpoint, keys) == (
-            "me/seven", {"revision": "r", "dtype": "float32", "device_map": "cpu", "offload": True}
-        )  # fmt: skip
-        return loaded, "processor"
-
-    def text_generator(model: object, chat: LetterChat, **keys: Any) -> ScriptedEngine:
-        assert (model is loaded, isinstance(chat, LetterChat)) == (True, True)
-        assert keys == {"memory_budget_gb": 2.0, "group_rows": 4}
-        return ScriptedEngine()
-
-    def model_facts(of_model: object, **keys: Any) -> SimpleNamespace:
-        assert (of_model is loaded, keys) == (True, {"model": "me/seven", "revision": "r"})
-        return SimpleNamespace(tally="rater/qwen2|abc|float32|torch 2/cpu")
-
-    for name, function in (("load_vlm", load_vlm), ("text_generator", text_generator), ("model_facts", model_facts)):
-        monkeypatch.setattr(writer_module, name, function)
-    monkeypatch.setattr(writer_module, "ChatEncoder", LetterChat)
+    monkeypatch.setattr(writer_module, "load_in_transformers", load)
     return QuestionWriter(instructions=INSTRUCTIONS, model=MODEL, settings=SETTINGS)
 
 
@@ -172,12 +153,11 @@ def test_a_failure_of_a_later_step_leaves_the_reason(worker: Any) -> None:
     assert ([row["parents"] for row in rows.rows], rows.rejects) == ([[]], [])
 
 
-def test_threads_are_set_before_the_model_is_loaded(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[int] = []
-    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+def test_the_model_is_loaded_with_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "load_in_transformers", lambda *arguments: (arguments, None, None))
     for number in (None, 3):
-        QuestionWriter(instructions=INSTRUCTIONS, model=MODEL, settings=SETTINGS, threads=number)
-    assert threads == [3]
+        worker: Any = QuestionWriter(instructions=INSTRUCTIONS, model=MODEL, settings=SETTINGS, threads=number)
+        assert worker.engine == (SETTINGS, MODEL, number)
 
 
 def test_each_text_of_the_role_is_in_one_unit(tmp_path: Path) -> None:
