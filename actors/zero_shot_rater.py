@@ -13,6 +13,7 @@ from actors.encoders.encoder_sources import EncoderSettings, encoder_facts
 from actors.items import TARGETS
 from actors.rows import RatingRow
 from actors.rubrics import checks
+from actors.rubrics.checks import REQUIRED_TEXT, Key
 from actors.rubrics.templates import TARGET_WORD, environment, words
 from actors.status import Status
 from actors.vlm.ratings import rating_key, rating_table
@@ -56,23 +57,22 @@ class ZeroShotTemplate:
             ValueError: a key is missing or wrong; the message says where, and what is allowed.
         """
         where = checks.named("template", data)
-        keys = ("name", "version", "source", "question", "sentence", "levels")
-        checks.check_keys(data, where=where, required=keys)
-        levels = tuple(_level(entry, where) for entry in checks.entries(data["levels"], f"{where}, levels"))
+        keys = checks.read_keys(data, _KEYS, where)
+        levels = keys["levels"]
         if len(levels) < 2:
             raise ValueError(f"{where}, levels: only {len(levels)}; at least two are required")
         for name in ("value", "score", "phrase"):
             if len({getattr(level, name) for level in levels}) < len(levels):
                 raise ValueError(f"{where}: two levels have the same {name}; each must differ")
         try:
-            names = words(data["sentence"])
+            names = words(keys["sentence"])
         except Exception as error:
             raise ValueError(f"{where}, sentence: not a valid template: {error}") from error
         if names != {LEVEL_WORD, TARGET_WORD}:
             raise ValueError(
                 f"{where}, sentence: must use level and target; it uses {', '.join(sorted(names)) or 'no name'}"
             )
-        return cls(str(data["name"]), str(data["question"]), str(data["sentence"]), levels)
+        return cls(keys["name"], keys["question"], keys["sentence"], levels)
 
     def sentences(self, targets: Sequence[str]) -> list[str]:
         """Return one sentence per target and level: all levels of the first target, then of the second, and so on."""
@@ -80,13 +80,18 @@ class ZeroShotTemplate:
         return [template.render(level=level.phrase, target=target) for target in targets for level in self.levels]
 
 
-def _level(entry: Any, where: str) -> Level:
-    if not isinstance(entry, Mapping) or set(entry) != {"value", "score", "phrase"}:
-        raise ValueError(f"{where}: level {entry!r} must have value, score and phrase")
-    score = entry["score"]
-    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) < float("inf"):
-        raise ValueError(f"{where}: level {entry['value']!r} has score {score!r}; it must be a finite number")
-    return Level(str(entry["value"]), float(score), str(entry["phrase"]).strip())
+def _score(data: Any, where: str) -> float:
+    if isinstance(data, bool) or not isinstance(data, int | float) or not abs(data) < float("inf"):
+        raise ValueError(f"{where}: {data!r} must be a finite number")
+    return float(data)
+
+
+_STRING = Key(checks.as_string, required=True)
+_LEVEL = {"value": _STRING, "score": Key(_score, required=True), "phrase": REQUIRED_TEXT}
+_KEYS = {
+    **dict.fromkeys(("name", "version", "source", "question", "sentence"), _STRING),
+    "levels": Key(checks.list_of(checks.instance_of(Level, _LEVEL)), required=True),
+}
 
 
 class ZeroShotRater:

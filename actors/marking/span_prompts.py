@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from actors.rubrics import checks, pieces
+from actors.rubrics.checks import AS_IS, OPTIONAL_TEXT, REQUIRED_TEXT, TEXTS, Key
 from actors.rubrics.pieces import Piece
 from actors.rubrics.prompts import Prompt
 from actors.rubrics.templates import compiled, words
@@ -129,18 +130,15 @@ class SpanPrompts:
                 allowed.
         """
         where = checks.named("span_prompts", data)
-        checks.check_keys(
-            data, where=where, required=("name", "version", "source"), optional=("system", "parts", *METHODS)
-        )
-        shared = {name: str(text) for name, text in checks.mapping(data.get("parts") or {}, f"{where}, parts").items()}
-        system = checks.optional_text(data.get("system"), f"{where}, system")
-        steps = {}
-        for method in METHODS:
-            if method in data:
-                steps[method] = _steps(data[method], method, shared, system, f"{where}, {method}")
+        keys = checks.read_keys(data, _KEYS, where)
+        steps = {
+            method: _steps(keys[method], method, keys["parts"], keys["system"], f"{where}, {method}")
+            for method in METHODS
+            if method in data
+        }
         if not steps:
             raise ValueError(f"{where}: no steps; at least one of {', '.join(METHODS)} is required")
-        return cls(checks.text(data["name"], where), str(data["version"]), str(data["source"]), steps)
+        return cls(keys["name"], keys["version"], keys["source"], steps)
 
     def of_method(self, method: str) -> Mapping[str, MarkingStep]:
         """Return the steps of a method.
@@ -177,28 +175,32 @@ def _steps(data: Any, method: str, shared: Mapping[str, str], system: str, where
 
 
 def _step(data: Any, name: str, shared: Mapping[str, str], where: str, *, answers: bool) -> MarkingStep:
-    checks.check_keys(data, where=where, required=("order", *(["answers"] if answers else [])), optional=("parts",))
-    own_parts = {part: str(text) for part, text in checks.mapping(data.get("parts") or {}, f"{where}, parts").items()}
-    parts, order = {**shared, **own_parts}, checks.texts(data["order"], f"{where}, order")
+    form = {**_STEP, "answers": Key(checks.list_of(_ANSWER), required=True)} if answers else _STEP
+    keys = checks.read_keys(data, form, where)
+    parts, order = {**shared, **keys["parts"]}, keys["order"]
     pieces.check_order(parts, order, where=f"{where}, order")
     if not order or pieces.is_picture(order[-1]):
         raise ValueError(f"{where}, order: must end with a part, not with {order[-1] if order else 'nothing'}")
-    return MarkingStep(name, order, parts, answers=_answers(data["answers"], f"{where}, answers") if answers else ())
+    if answers:
+        checks.check_unique([answer.code for answer in keys["answers"]], where=f"{where}, answers", kind="code")
+        if {answer.marks for answer in keys["answers"]} != {True, False}:
+            raise ValueError(f"{where}, answers: at least one answer with marks: true and one without it are required")
+    return MarkingStep(name, order, parts, answers=keys.get("answers", ()))
 
 
-def _answers(data: Any, where: str) -> tuple[ClosedAnswer, ...]:
-    answers = []
-    for number, entry in enumerate(checks.entries(data, where), start=1):
-        checks.check_keys(entry, where=f"{where}, entry {number}", required=("code", "label"), optional=("marks",))
-        marks = entry.get("marks", False)
-        if not isinstance(marks, bool):
-            raise ValueError(f"{where}, entry {number}: marks is {marks!r}; must be true or false")
-        code, label = (checks.text(entry[key], f"{where}, entry {number}, {key}") for key in ("code", "label"))
-        answers.append(ClosedAnswer(code, label, marks))
-    checks.check_unique([answer.code for answer in answers], where=where, kind="code")
-    if {answer.marks for answer in answers} != {True, False}:
-        raise ValueError(f"{where}: at least one answer with marks: true and one without it are required")
-    return tuple(answers)
+_AS_TEXT = Key(checks.as_string, required=True)
+_PARTS = Key(checks.map_of(checks.as_string), {}, nullable=True)
+_KEYS = {
+    "name": REQUIRED_TEXT,
+    **dict.fromkeys(("version", "source"), _AS_TEXT),
+    "system": OPTIONAL_TEXT,
+    "parts": _PARTS,
+    **dict.fromkeys(METHODS, AS_IS),
+}
+_STEP = {"order": TEXTS._replace(required=True), "parts": _PARTS}
+_ANSWER = checks.instance_of(
+    ClosedAnswer, {"code": REQUIRED_TEXT, "label": REQUIRED_TEXT, "marks": Key(checks.boolean(), False)}
+)
 
 
 def _check_words(step: MarkingStep, allowed: tuple[str, ...], *, is_scored: bool, where: str) -> None:
@@ -238,15 +240,9 @@ def kinds_from(data: Sequence[Mapping[str, Any]]) -> tuple[Kind, Kind]:
     """
     kinds = {}
     for entry in checks.entries(data, "span_labels, kinds"):
-        checks.check_keys(
-            entry,
-            where="span_labels, kinds",
-            required=("name", "kind", "text", "labels"),
-            optional=("title", "guidance"),
-        )
-        labels = {str(label["value"]): _meaning(label) for label in _labels(entry["labels"])}
-        kind = Kind(str(entry["name"]), str(entry["kind"]), str(entry["text"]), labels)
-        kinds[kind.name] = kind
+        keys = checks.read_keys(entry, _KIND, "span_labels, kinds")
+        labels = {label["value"]: (label["guidance"] or label["label"]).strip() for label in keys["labels"]}
+        kinds[keys["name"]] = Kind(keys["name"], keys["kind"], keys["text"], labels)
     if set(kinds) != set(KINDS):
         raise ValueError(
             f"span_labels, kinds: {', '.join(kinds) or 'none'}; must be {' and '.join(KINDS)}, which models mark"
@@ -256,20 +252,14 @@ def kinds_from(data: Sequence[Mapping[str, Any]]) -> tuple[Kind, Kind]:
     return kinds[MISTAKES], kinds[OMISSIONS]
 
 
-def _labels(data: Any) -> Sequence[Mapping[str, Any]]:
-    labels: Sequence[Mapping[str, Any]] = checks.entries(data, "span_labels, labels")
-    for label in labels:
-        checks.check_keys(
-            label,
-            where="span_labels, labels",
-            required=("value", "label"),
-            optional=("colour", "hotkey", "guidance"),
-        )
-    return labels
-
-
-def _meaning(label: Mapping[str, Any]) -> str:
-    return str(label.get("guidance") or label["label"]).strip()
+_LABEL = {**dict.fromkeys(("value", "label"), _AS_TEXT), "guidance": Key(checks.as_string, "")} | (
+    dict.fromkeys(("colour", "hotkey"), AS_IS)
+)
+_KIND = {
+    **dict.fromkeys(("name", "kind", "text"), _AS_TEXT),
+    "labels": Key(checks.list_of(lambda data, where: checks.read_keys(data, _LABEL, where)), required=True),
+    **dict.fromkeys(("title", "guidance"), AS_IS),
+}
 
 
 class Description(NamedTuple):

@@ -1,10 +1,18 @@
-"""Checks of data from YAML or Hydra; each raises a ValueError that gives the place, the value and what is allowed."""
+"""Checks of data from YAML or Hydra; each raises a ValueError that gives the place, the value and what is allowed.
 
+The form of a mapping is declared once, as its keys with the function that reads each value:
+
+    OPTION = {"label": REQUIRED_TEXT, "value": Key(or_null(text), required=True), "hotkey": OPTIONAL_TEXT}
+    read_keys({"label": "Low", "value": 1}, OPTION, "option 1")  # {"label": "Low", "value": "1", "hotkey": ""}
+"""
+
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
+Reader = Callable[[Any, str], Any]  # (value, its place in the file) -> the checked value
 
 
 def named(noun: str, data: Any) -> str:
@@ -42,6 +50,45 @@ class Mistakes:
             others = (message.removeprefix(self._where).lstrip(":, ") for message in self._messages[1:])
             also = "".join(f"; also: {message}" for message in others)
             raise ValueError(f"{self._messages[0]}{also}")
+
+
+class Key(NamedTuple):
+    """A key of a mapping.
+
+    Attributes:
+        read: checks and returns its value.
+        default: the value of a missing key, and of one with a mistake.
+        required: whether the key must be there.
+        nullable: whether null counts as a missing key.
+    """
+
+    read: Reader
+    default: Any = None
+    required: bool = False
+    nullable: bool = False
+
+
+def read_keys(
+    data: Any, keys: Mapping[str, Key], where: str, *, mistakes: Mistakes | None = None, required: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the checked values of all `keys` of a mapping, which has no others.
+
+    Args:
+        where: the place in the file, for messages.
+        mistakes: collects the mistakes of all keys; None: the first is raised.
+        required: further required keys.
+    """
+    needed = [name for name, key in keys.items() if key.required or name in required]
+    entries = data.items() if isinstance(data, Mapping) else ()
+    stated = {n: value for n, value in entries if value is not None or n not in keys or not keys[n].nullable}
+    if mistakes is None:
+        check_keys(data, where=where, required=needed, optional=tuple(keys))
+        return {n: key.read(stated[n], f"{where}, {n}") if n in stated else key.default for n, key in keys.items()}
+    mistakes.of(check_keys, data, where=where, required=needed, optional=tuple(keys), instead=None)
+    return {
+        n: mistakes.of(key.read, stated[n], f"{where}, {n}", instead=key.default) if n in stated else key.default
+        for n, key in keys.items()
+    }
 
 
 def check_keys(data: Any, *, where: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -85,16 +132,77 @@ def text(data: Any, where: str) -> str:
     return str(data).strip()
 
 
-def optional_text(data: Any, where: str) -> str:
-    """Return `text`, or an empty string if the value is missing."""
-    return text(data, where) if data else ""
-
-
 def texts(data: Any, where: str) -> tuple[str, ...]:
     """Return a list of distinct texts; empty for None."""
     result = tuple(text(entry, where) for entry in entries(data or [], where))
     check_unique(result, where=where, kind="entry")
     return result
+
+
+def or_null(read: Reader) -> Reader:
+    """Return a reader that also accepts null."""
+    return lambda data, where: None if data is None else read(data, where)
+
+
+def or_empty(read: Reader) -> Reader:
+    """Return a reader of a text that may be empty."""
+    return lambda data, where: read(data, where) if data else ""
+
+
+def one_of(allowed: Sequence[str]) -> Reader:
+    """Return a reader of one of several words."""
+
+    def read(data: Any, where: str) -> str:
+        if data not in allowed:
+            raise ValueError(f"{where}: {data!r} must be one of {', '.join(allowed)}")
+        return str(data)
+
+    return read
+
+
+def boolean(description: str = "true or false") -> Reader:
+    """Return a reader of true or false; `description` says in messages what they mean."""
+
+    def read(data: Any, where: str) -> bool:
+        if not isinstance(data, bool):
+            raise ValueError(f"{where}: {data!r} must be {description}")
+        return data
+
+    return read
+
+
+def matching(pattern: re.Pattern[str], description: str) -> Reader:
+    """Return a reader of a text with a form; `description` says in messages what it must be or have."""
+
+    def read(data: Any, where: str) -> str:
+        value = text(data, where)
+        if not pattern.fullmatch(value):
+            raise ValueError(f"{where}: {value!r} must {description}")
+        return value
+
+    return read
+
+
+def list_of(read: Reader) -> Reader:
+    """Return a reader of a list, as a tuple."""
+    return lambda data, where: tuple(
+        read(entry, f"{where}, entry {n}") for n, entry in enumerate(entries(data, where), 1)
+    )
+
+
+def map_of(read: Reader) -> Reader:
+    """Return a reader of a mapping of names."""
+    return lambda data, where: {n: read(entry, f"{where}, {n!r}") for n, entry in mapping(data, where).items()}
+
+
+def instance_of(kind: Callable[..., T], keys: Mapping[str, Key]) -> Callable[[Any, str], T]:
+    """Return a reader of a mapping as an instance of a dataclass whose fields are the keys."""
+    return lambda data, where: kind(**read_keys(data, keys, where))
+
+
+def as_string(data: Any, where: str) -> str:
+    """Return any value as it prints, empty for null."""
+    return "" if data is None else str(data)
 
 
 def check_unique(values: Iterable[Any], *, where: str, kind: str) -> None:
@@ -105,3 +213,9 @@ def check_unique(values: Iterable[Any], *, where: str, kind: str) -> None:
     """
     if twice := [repr(value) for value, count in Counter(values).items() if count > 1]:
         raise ValueError(f"{where}: duplicate {kind} {', '.join(twice)}")
+
+
+REQUIRED_TEXT = Key(text, "", required=True)
+OPTIONAL_TEXT = Key(or_empty(text), "")
+TEXTS = Key(texts, ())
+AS_IS = Key(lambda data, _: data)  # read elsewhere

@@ -25,11 +25,20 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
 from actors.rubrics import checks, pieces
+from actors.rubrics.checks import OPTIONAL_TEXT, REQUIRED_TEXT, TEXTS, Key
 from actors.rubrics.pieces import Piece
-from actors.rubrics.rubric import Rubric
+from actors.rubrics.rubric import CONTEXT, Rubric
 from actors.rubrics.templates import TARGET_WORD, compiled, words
 
 QUESTIONS_WORD = "questions"
+_KEYS = {
+    **dict.fromkeys(("name", "version", "source"), REQUIRED_TEXT),
+    "parts": Key(checks.map_of(checks.as_string), required=True),
+    "order": TEXTS._replace(required=True),
+    "start": Key(checks.as_string, ""),
+    "context": CONTEXT,
+    "system": OPTIONAL_TEXT,
+}
 
 
 @dataclass(frozen=True)
@@ -54,24 +63,9 @@ class Instruction:
             ValueError: the data is invalid; the message has the instruction, the place, the value, and what is allowed.
         """
         where = checks.named("prompt", data)
-        required = ("name", "version", "source", "parts", "order")
-        checks.check_keys(data, where=where, required=required, optional=("start", "context", "system"))
-        if empty := [key for key in required if not data[key]]:
-            raise ValueError(f"{where}, {empty[0]}: {data[empty[0]]!r} is empty; the key needs a value")
-        context = data.get("context") or {}
-        checks.check_keys(context, where=f"{where}, context", required=(), optional=("fields", "cut"))
-        parts = checks.mapping(data["parts"], f"{where}, parts")
-        instruction = cls(
-            name=str(data["name"]),
-            version=str(data["version"]),
-            source=str(data["source"]),
-            parts={name: str(text) for name, text in parts.items()},
-            order=checks.texts(data["order"], f"{where}, order"),
-            start=str(data.get("start") or ""),
-            system=checks.optional_text(data.get("system"), f"{where}, system"),
-            context_fields=checks.texts(context.get("fields"), f"{where}, context.fields"),
-            context_cut=checks.texts(context.get("cut"), f"{where}, context.cut"),
-        )
+        keys = checks.read_keys(data, _KEYS, where)
+        context = keys.pop("context")
+        instruction = cls(**keys, context_fields=context["fields"], context_cut=context["cut"])
         _check(instruction, where=where)
         return instruction
 
@@ -184,7 +178,7 @@ def _check(instruction: Instruction, *, where: str) -> None:
     if all(pieces.is_picture(entry) for entry in order):
         raise ValueError(f"{where}, order: at least one part is required")
     if unknown := [field for field in instruction.context_cut if field not in fields]:
-        raise ValueError(f"{where}, context.cut: unknown field {unknown[0]!r}; fields are {', '.join(fields)}")
+        raise ValueError(f"{where}, context, cut: unknown field {unknown[0]!r}; fields are {', '.join(fields)}")
     allowed = {QUESTIONS_WORD, TARGET_WORD, *fields}
     sample: QuestionWords = {"name": "x", "text": "x", "note": "", "answers": [{"value": "x", "label": "x"}]}
     for name, text in {**parts, "start": instruction.start, "system": instruction.system}.items():

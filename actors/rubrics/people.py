@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.rubrics import checks
+from actors.rubrics.checks import OPTIONAL_TEXT, REQUIRED_TEXT, Key, matching, or_empty
 
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 ADDRESS = re.compile(r"(https?://[^\s/@]+/|/)\S*")
@@ -87,61 +88,49 @@ def people_variant(data: Any, *, values: Mapping[str, Sequence[str]], where: str
     """
     if data is None:
         return None
-    checks.check_keys(data, where=where, required=("questions",), optional=("instructions", "free_texts"))
-    questions = {}
-    for name, entry in checks.mapping(data["questions"], f"{where}, questions").items():
+    variant = PeopleVariant(**checks.read_keys(data, _VARIANT, where))
+    for name, question in variant.questions.items():
+        place = f"{where}, questions, {name!r}"
         if name not in values:
             raise ValueError(f"{where}: unknown question {name!r}; the rubric's questions are {', '.join(values)}")
-        questions[name] = _question(entry, values=values[name], where=f"{where}, question {name!r}")
-    fields = checks.entries(data.get("free_texts") or [], f"{where}, free_texts")
-    free_texts = tuple(_free_text(entry, questions=questions, where=f"{where}, free_texts") for entry in fields)
-    checks.check_unique((field.name for field in free_texts), where=f"{where}, free_texts", kind="name")
-    return PeopleVariant(str(data.get("instructions") or "").strip(), questions, free_texts)
+        for value in [option.value for option in question.options] + [example.value for example in question.examples]:
+            if value is not None and value not in values[name]:
+                raise ValueError(
+                    f"{place}: unknown value {value!r}; the question's values are {', '.join(values[name])}"
+                )
+        checks.check_unique((option.label for option in question.options), where=place, kind="option label")
+    for field in variant.free_texts:
+        if field.question and field.question not in variant.questions:
+            raise ValueError(
+                f"{where}, free_texts, {field.name}: question {field.question!r} must be one of "
+                f"{', '.join(variant.questions)}"
+            )
+    checks.check_unique((field.name for field in variant.free_texts), where=f"{where}, free_texts", kind="name")
+    return variant
 
 
-def _free_text(data: Any, *, questions: Mapping[str, PeopleQuestion], where: str) -> FreeText:
-    checks.check_keys(data, where=where, required=("name", "label"), optional=("guidance", "question", "separator"))
-    name = checks.text(data["name"], f"{where}, name")
-    if not FIELD_NAME.fullmatch(name):
-        raise ValueError(f"{where}: name {name!r} must have lower-case letters, digits and underscores only")
-    question = checks.optional_text(data.get("question"), f"{where}, question")
-    if question and question not in questions:
-        raise ValueError(f"{where}, {name}: question {question!r} must be one of {', '.join(questions)}")
-    label = checks.text(data["label"], f"{where}, label")
-    guidance, separator = (checks.optional_text(data.get(key), f"{where}, {key}") for key in ("guidance", "separator"))
-    return FreeText(name, label, guidance, question, separator)
-
-
-def _question(data: Any, *, values: Sequence[str], where: str) -> PeopleQuestion:
-    checks.check_keys(data, where=where, required=("options",), optional=("guidance", "examples"))
-    options = [_option(entry, where=where) for entry in checks.entries(data["options"], f"{where}, options")]
-    examples = [
-        _example(entry, where=where) for entry in checks.entries(data.get("examples") or [], f"{where}, examples")
-    ]
-    for value in [*(option.value for option in options), *(example.value for example in examples)]:
-        if value is not None and value not in values:
-            raise ValueError(f"{where}: unknown value {value!r}; the question's values are {', '.join(values)}")
-    checks.check_unique((option.label for option in options), where=where, kind="option label")
-    return PeopleQuestion(str(data.get("guidance") or "").strip(), tuple(options), tuple(examples))
-
-
-def _example(data: Any, *, where: str) -> PeopleExample:
-    keys = ("picture", "value", "why")
-    checks.check_keys(data, where=f"{where}, an example", required=keys, optional=("image",))
-    image = checks.optional_text(data.get("image"), f"{where}, image")
-    if image and not ADDRESS.fullmatch(image):
-        raise ValueError(
-            f"{where}: image {image!r} must be an address that the annotation tool can open: https://… or /…"
-        )
-    picture, value, why = (checks.text(data[key], f"{where}, {key}") for key in keys)
-    return PeopleExample(picture, value, why, image)
-
-
-def _option(data: Any, *, where: str) -> PeopleOption:
-    place = f"{where}, an option"
-    checks.check_keys(data, where=place, required=("label", "value"), optional=("hotkey", "colour"))
-    value = None if data["value"] is None else checks.text(data["value"], f"{place}'s value")
-    hotkey, colour = (checks.optional_text(data.get(key), f"{where}, {key}") for key in ("hotkey", "colour"))
-    if colour and not COLOUR.fullmatch(colour):
-        raise ValueError(f"{where}: colour {colour!r} must have the form #1f77b4")
-    return PeopleOption(checks.text(data["label"], f"{place}'s label"), value, hotkey, colour)
+_FREE_TEXT = {
+    "name": Key(matching(FIELD_NAME, "have lower-case letters, digits and underscores only"), required=True),
+    "label": REQUIRED_TEXT,
+    **dict.fromkeys(("guidance", "question", "separator"), OPTIONAL_TEXT),
+}
+_OPTION = {
+    "label": REQUIRED_TEXT,
+    "value": Key(checks.or_null(checks.text), required=True),
+    "hotkey": OPTIONAL_TEXT,
+    "colour": Key(or_empty(matching(COLOUR, "have the form #1f77b4")), ""),
+}
+_EXAMPLE = {
+    **dict.fromkeys(("picture", "value", "why"), REQUIRED_TEXT),
+    "image": Key(or_empty(matching(ADDRESS, "be an address that the annotation tool can open: https://… or /…")), ""),
+}
+_QUESTION = {
+    "options": Key(checks.list_of(checks.instance_of(PeopleOption, _OPTION)), required=True),
+    "guidance": OPTIONAL_TEXT,
+    "examples": Key(checks.list_of(checks.instance_of(PeopleExample, _EXAMPLE)), (), nullable=True),
+}
+_VARIANT = {
+    "questions": Key(checks.map_of(checks.instance_of(PeopleQuestion, _QUESTION)), required=True),
+    "instructions": OPTIONAL_TEXT,
+    "free_texts": Key(checks.list_of(checks.instance_of(FreeText, _FREE_TEXT)), (), nullable=True),
+}

@@ -35,23 +35,17 @@ differs. The system's turn is the same in all prompts of an item; the model's ch
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import jinja2
 
 from actors.rubrics import checks, pieces, rubric_forms
+from actors.rubrics.checks import AS_IS, OPTIONAL_TEXT, REQUIRED_TEXT, TEXTS, Key, or_empty
 from actors.rubrics.people import PeopleVariant, people_variant
-from actors.rubrics.rubric_questions import ANY, Question, optional_literal, read_questions
+from actors.rubrics.rubric_questions import ANY, Question, literal, read_questions
 from actors.rubrics.templates import QUESTION_WORDS, TARGET_WORD, environment, words
-
-KEYS = ("version", "source", *rubric_forms.LAYOUT_KEYS, "context", "targets", "people", "answer_start", "system")
-TEXTS: dict[str, Callable[[Any, str], str]] = {
-    **dict.fromkeys(("name", "version", "source", "layout"), checks.text),
-    "answer_start": optional_literal,
-    "system": checks.optional_text,
-}
 
 
 @dataclass(frozen=True)
@@ -82,41 +76,17 @@ class Rubric:
         """
         where = checks.named("rubric", data)
         mistakes = checks.Mistakes(where)
-        mistakes.of(
-            checks.check_keys,
-            data,
-            instead=None,
-            where=where,
-            required=rubric_forms.required_keys(data if isinstance(data, Mapping) else {}),
-            optional=KEYS,
-        )
-        if not isinstance(data, Mapping):
-            mistakes.refuse()
-        data = rubric_forms.completed(data)
-        questions = read_questions(data["questions"], mistakes, where=where) if "questions" in data else ()
-        texts: dict[str, Any] = {
-            key: mistakes.of(check, data.get(key), f"{where}, {key}", instead="")
-            for key, check in TEXTS.items()
-            if key in data
-        }
-        parts = _parts(data.get("parts", {}), mistakes, where=where)
-        layouts = mistakes.of(_layouts, data.get("layouts", {}), where=where, instead={})
-        fields, cut = mistakes.of(_context, data.get("context") or {}, where=f"{where}, context", instead=((), ()))
-        targets = mistakes.of(checks.texts, data.get("targets"), f"{where}, targets", instead=())
+        full, required = data, rubric_forms.required_keys(data if isinstance(data, Mapping) else {})
+        if isinstance(data, Mapping):
+            full = rubric_forms.completed(data)
+        keys = checks.read_keys(full, _KEYS, where, mistakes=mistakes, required=required)
+        context, people = keys.pop("context"), keys.pop("people")
+        keys["questions"] = read_questions(keys["questions"], mistakes, where=where) if "questions" in full else ()
+        keys["parts"] = _parts(keys["parts"], mistakes, where=where)
         mistakes.refuse()
-        values = {question.name: [answer.value for answer in question.answers] for question in questions}
-        rubric = cls(
-            **texts,
-            parts=parts,
-            layouts=layouts,
-            questions=questions,
-            context_fields=fields,
-            context_cut=cut,
-            targets=targets,
-            people=mistakes.of(
-                people_variant, data.get("people"), values=values, where=f"{where}, people", instead=None
-            ),
-        )
+        values = {question.name: [answer.value for answer in question.answers] for question in keys["questions"]}
+        of_people = mistakes.of(people_variant, people, values=values, where=f"{where}, people", instead=None)
+        rubric = cls(**keys, context_fields=context["fields"], context_cut=context["cut"], people=of_people)
         _check_parts(rubric, mistakes, where=where)
         mistakes.refuse()  # the checks below need orders of valid parts
         _check_layouts(rubric, mistakes, where=where)
@@ -190,19 +160,31 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 
-def _context(data: Any, *, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    checks.check_keys(data, where=where, required=(), optional=("fields", "cut"))
-    return checks.texts(data.get("fields"), f"{where}.fields"), checks.texts(data.get("cut"), f"{where}.cut")
-
-
 def _parts(data: Any, mistakes: checks.Mistakes, *, where: str) -> dict[str, str]:
     parts = mistakes.of(checks.mapping, data, f"{where}, parts", instead={})
     return {name: mistakes.of(checks.text, text, f"{where}, part {name!r}", instead="") for name, text in parts.items()}
 
 
-def _layouts(data: Any, *, where: str) -> dict[str, tuple[str, ...]]:
-    layouts = checks.mapping(data, f"{where}, layouts")
-    return {name: tuple(checks.entries(order, f"{where}, layout {name}")) for name, order in layouts.items()}
+def _order(data: Any, where: str) -> tuple[str, ...]:
+    return tuple(checks.entries(data, where))
+
+
+CONTEXT = Key(
+    lambda data, where: checks.read_keys(data or {}, {"fields": TEXTS, "cut": TEXTS}, where), {"fields": (), "cut": ()}
+)
+_KEYS = {
+    "name": REQUIRED_TEXT,
+    "questions": AS_IS._replace(required=True),
+    **dict.fromkeys(("version", "source"), Key(checks.text, "")),
+    "parts": AS_IS._replace(default={}),
+    "layouts": Key(checks.map_of(_order), {}),
+    "layout": Key(checks.text, ""),
+    "context": CONTEXT,
+    "targets": TEXTS,
+    "people": AS_IS,
+    "answer_start": Key(or_empty(literal), ""),
+    "system": OPTIONAL_TEXT,
+}
 
 
 def _check_parts(rubric: Rubric, mistakes: checks.Mistakes, *, where: str) -> None:
@@ -211,11 +193,11 @@ def _check_parts(rubric: Rubric, mistakes: checks.Mistakes, *, where: str) -> No
         mistakes.add(f"{where}: context field {clash[0]!r} is a reserved word of templates; use another name")
     if odd := [field for field in rubric.context_fields if not field.isidentifier()]:
         mistakes.add(
-            f"{where}, context.fields: {odd[0]!r} must be a name of letters, digits and underscores; rename the column"
+            f"{where}, context, fields: {odd[0]!r} must be a name of letters, digits and underscores; rename the column"
         )
     if unknown := [field for field in rubric.context_cut if field not in rubric.context_fields]:
         mistakes.add(
-            f"{where}, context.cut: unknown field {unknown[0]!r}; fields are {', '.join(rubric.context_fields)}"
+            f"{where}, context, cut: unknown field {unknown[0]!r}; fields are {', '.join(rubric.context_fields)}"
         )
     allowed = reserved | set(rubric.context_fields)
     for name, text in rubric.parts.items():

@@ -4,11 +4,12 @@
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from actors.rubrics import checks, rubric_forms
+from actors.rubrics.checks import AS_IS, REQUIRED_TEXT, Key, or_empty
 from actors.rubrics.rubric_forms import MAX_ANSWERS
 
 SCALES = ("ordinal", "nominal")
@@ -84,40 +85,11 @@ def _question(data: Any, mistakes: checks.Mistakes, number: int, *, where: str) 
     entry = data if isinstance(data, Mapping) else {}
     name = entry.get("name")
     place = f"{where}, question {repr(name) if isinstance(name, str) and name.strip() else number}"
-    mistakes.of(
-        checks.check_keys,
-        data,
-        where=place,
-        required=rubric_forms.required_keys_of_question(entry),
-        optional=("scale", "note", "reply", "targets"),
-        instead=None,
-    )
-
-    def value(key: str, check: Callable[..., Any], *allowed: Any, default: Any) -> Any:
-        return mistakes.of(check, entry[key], f"{place}, {key}", *allowed, instead=default) if key in entry else default
-
-    scale = value("scale", _one_of, SCALES, default=None)
-    return Question(
-        name=value("name", checks.text, default=""),
-        text=value("text", literal, default=""),
-        note=value("note", optional_literal, default=""),
-        scale=scale,
-        answers=_answers(entry["answers"], mistakes, scale=scale, where=place) if "answers" in entry else (),
-        reply=value("reply", _one_of, REPLIES, default="code"),
-        targets=value("targets", _targets, default=True),
-    )
-
-
-def _one_of(data: Any, where: str, allowed: Sequence[str]) -> str:
-    if data not in allowed:
-        raise ValueError(f"{where}: {data!r} must be one of {', '.join(allowed)}")
-    return str(data)
-
-
-def _targets(data: Any, where: str) -> bool:
-    if not isinstance(data, bool):
-        raise ValueError(f"{where}: {data!r} must be false (asked once, without a target) or true")
-    return data
+    required = rubric_forms.required_keys_of_question(entry)
+    keys = checks.read_keys(data, _KEYS, place, mistakes=mistakes, required=required)
+    if "answers" in entry:
+        keys["answers"] = _answers(entry["answers"], mistakes, scale=keys["scale"], where=place)
+    return Question(**keys)
 
 
 def literal(data: Any, where: str) -> str:
@@ -135,9 +107,16 @@ def literal(data: Any, where: str) -> str:
     return text
 
 
-def optional_literal(data: Any, where: str) -> str:
-    """Return `literal`, or an empty string for a missing value."""
-    return literal(data, where) if data else ""
+_KEYS = {
+    "name": Key(checks.text, ""),
+    "text": Key(literal, ""),
+    "note": Key(or_empty(literal), ""),
+    "scale": Key(checks.one_of(SCALES)),
+    "answers": Key(lambda data, where: (), ()),  # read by `_answers`
+    "reply": Key(checks.one_of(REPLIES), "code"),
+    "targets": Key(checks.boolean("false (asked once, without a target) or true"), True),
+}
+_ANSWER = {"value": REQUIRED_TEXT, "label": Key(literal, "", required=True), "score": AS_IS}
 
 
 def _answers(data: Any, mistakes: checks.Mistakes, *, scale: Any, where: str) -> tuple[Answer, ...]:
@@ -175,11 +154,8 @@ def _answer(data: Any, mistakes: checks.Mistakes, *, scale: Any, where: str) -> 
     if not isinstance(data, Mapping):
         mistakes.add(f"{where}: {data!r} must be {rubric_forms.ANSWER}; quote a word that YAML reads otherwise")
         return Answer("", "")
-    mistakes.of(checks.check_keys, data, where=where, required=("value", "label"), optional=("score",), instead=None)
-    value = mistakes.of(checks.text, data["value"], f"{where}, value", instead="") if "value" in data else ""
-    label = mistakes.of(literal, data["label"], f"{where}, label", instead="") if "label" in data else ""
-    score = data.get("score")
-    return Answer(value, label, _number(score) if scale == "ordinal" else None)
+    keys = checks.read_keys(data, _ANSWER, where, mistakes=mistakes)
+    return Answer(keys["value"], keys["label"], _number(keys["score"]) if scale == "ordinal" else None)
 
 
 def _number(score: Any) -> float | None:

@@ -15,11 +15,12 @@ this form is a fault; its meaning is never guessed.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
 from actors.rubrics import checks
+from actors.rubrics.checks import AS_IS, OPTIONAL_TEXT, REQUIRED_TEXT, Key
 from actors.untrusted import text_lines
 
 TUPLES, QUESTIONS, PARENTS = "tuples", "questions", "parents"
@@ -153,18 +154,8 @@ class SceneGraphInstructions:
             ValueError: the data is invalid; the message has the place, the value, and what is allowed.
         """
         where = checks.named("scene_graph", data)
-        keys = ("name", "version", "source", "steps", "examples")
-        checks.check_keys(data, where=where, required=keys, optional=("system",))
-        steps = checks.mapping(data["steps"], f"{where}, steps")
-        checks.check_keys(steps, where=f"{where}, steps", required=STEPS, optional=())
-        examples = checks.entries(data["examples"], f"{where}, examples")
-        return cls(
-            name=checks.text(data["name"], f"{where}, name"),
-            source=checks.text(data["source"], f"{where}, source"),
-            system=checks.optional_text(data.get("system"), f"{where}, system"),
-            steps={step: checks.text(steps[step], f"{where}, step {step}") for step in STEPS},
-            examples=tuple(_example(entry, f"{where}, example {n}") for n, entry in enumerate(examples, 1)),
-        )
+        keys = checks.read_keys(data, _KEYS, where)
+        return cls(**{field.name: keys[field.name] for field in fields(cls)})
 
     @property
     def hash(self) -> str:
@@ -192,13 +183,12 @@ def _given(text: str, tuples: str) -> str:
 
 
 def _example(data: Any, where: str) -> Example:
-    checks.check_keys(data, where=where, required=("text", "graph"), optional=())
-    rows = checks.entries(data["graph"], f"{where}, graph")
+    keys = checks.read_keys(data, _EXAMPLE, where)
+    rows = keys["graph"]
     parsed: dict[str, list[str]] = {step: [] for step in STEPS}
     for number, row in enumerate(rows, 1):
-        place = f"{where}, graph {number}"
-        checks.check_keys(row, where=place, required=("tuple", "question"), optional=("parents",))
-        parents = row.get("parents") or []
+        place = f"{where}, graph, entry {number}"
+        parents = row["parents"] or []
         lines = {TUPLES: row["tuple"], QUESTIONS: row["question"], PARENTS: ",".join(map(str, parents)) or "0"}
         for step, text in lines.items():
             if _READERS[step](str(text)) is None:
@@ -208,5 +198,22 @@ def _example(data: Any, where: str) -> Example:
             raise ValueError(f"{place}: parent {wrong[0]} is not another row; must be one of 1 to {len(rows)}")
     if not rows:
         raise ValueError(f"{where}: the graph is empty; at least one row is required")
-    text = checks.text(data["text"], f"{where}, text")
-    return Example(text, *(tuple(parsed[step]) for step in STEPS))
+    return Example(keys["text"], *(tuple(parsed[step]) for step in STEPS))
+
+
+_REQUIRED = AS_IS._replace(required=True)
+_ROW = {"tuple": _REQUIRED, "question": _REQUIRED, "parents": AS_IS}
+_EXAMPLE = {
+    "text": REQUIRED_TEXT,
+    "graph": Key(checks.list_of(lambda data, where: checks.read_keys(data, _ROW, where)), required=True),
+}
+
+
+_KEYS = {
+    "name": REQUIRED_TEXT,
+    "version": _REQUIRED,
+    "source": REQUIRED_TEXT,
+    "steps": Key(lambda data, where: checks.read_keys(data, dict.fromkeys(STEPS, REQUIRED_TEXT), where), required=True),
+    "examples": Key(checks.list_of(_example), required=True),
+    "system": OPTIONAL_TEXT,
+}

@@ -321,7 +321,7 @@ def test_invalid_prompts_are_refused() -> None:
         ({"parts": {"instruction": "{{ x"}}, "not a valid template"),
         ({"parts": {"instruction": "{{ ''.__class__.__mro__ }}"}}, "not a valid template"),
         ({"parts": {"picture": "x", "instruction": "y"}}, "a part is named 'picture'"),
-        ({"context": {"fields": ["a"], "cut": ["b"]}}, "context.cut"),
+        ({"context": {"fields": ["a"], "cut": ["b"]}}, "context, cut"),
         ({"extra": 1}, "unknown key 'extra'"),
     ]
     for change, message in cases:

@@ -335,9 +335,8 @@ def test_the_longest_answer_counts_for_the_token_budget(small: dict[str, Any]) -
     codes = preparer.chat.answers(("Not relevant", "Somewhat relevant", "Relevant"))
     longest = max(map(len, codes.sequences))
     assert longest > 2
-    prepared = preparer._tokenised({}, [("Melanesia", preparer.rubric.questions[0])], None)
-    tokens = prepared.tokens
-    assert prepared.longest == tokens.shared + len(tokens.suffixes[0]) + len(codes.bridge) + longest
+    tokens, needed = preparer._tokenised({}, [("Melanesia", preparer.rubric.questions[0])], None)
+    assert needed == tokens.shared + len(tokens.suffixes[0]) + len(codes.bridge) + longest
 
 
 def test_ratings_equal_those_of_one_process(judge: RubricStages, century: dict[str, Any]) -> None:

@@ -123,10 +123,10 @@ def test_wrong_templates_are_refused(template: dict[str, Any]) -> None:
             for same in ({"score": 1}, {"phrase": " a"})
         ),
         *(
-            ({"levels": [{"value": "1", "score": score, "phrase": "a"}]}, "level '1' .* finite number")
+            ({"levels": [{"value": "1", "score": score, "phrase": "a"}]}, "entry 1, score: .* finite number")
             for score in ("x", True, float("inf"), float("nan"))
         ),
-        ({"levels": [{"value": "1"}]}, "value, score and phrase"),
+        ({"levels": [{"value": "1"}]}, "required are value, score, phrase"),
         ({"other": 1}, "unknown key 'other'"),
     ]
 

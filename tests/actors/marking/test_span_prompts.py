@@ -42,7 +42,7 @@ def test_files_that_are_refused() -> None:
     one, other = ANSWERS
     step = "claims, mistakes"
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"name": " "}, ": ' ' must be a text"),
+        ({"name": " "}, ", name: ' ' must be a text"),
         ({"system": True}, ", system: True is a boolean"),
         ({"parts": "x"}, ", parts: 'x' must be a mapping"),
         *((without(name), f", claims: missing key '{name}'") for name in CLAIMS),
@@ -63,7 +63,7 @@ def test_files_that_are_refused() -> None:
         (asking("{{ ''.__class__ }}"), f", {step}, part 'question': not a valid template"),
         (answered(one, other, "C"), ", claims, omissions, answers, entry 3: 'C' must be a mapping"),
         (answered(one, {"code": "B"}), ", claims, omissions, answers, entry 2: missing key 'label'"),
-        (answered(one | {"marks": 1}, other), ", claims, omissions, answers, entry 1: marks is 1; must be true"),
+        (answered(one | {"marks": 1}, other), ", claims, omissions, answers, entry 1, marks: 1 must be true"),
         (answered(one | {"code": ""}, other), ", claims, omissions, answers, entry 1, code: '' must be"),
         (answered(one, other | {"label": True}), ", claims, omissions, answers, entry 2, label: True is a boolean"),
         (answered(one, other | {"code": "A"}), ", claims, omissions, answers: duplicate code 'A'"),

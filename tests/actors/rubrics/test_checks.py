@@ -32,8 +32,8 @@ def test_texts_numbers_and_booleans() -> None:
     assert message(checks.text, False, "w") == "w: False is a boolean; put the word in quotes"
     for data in (" ", "", None, ["a"]):
         assert message(checks.text, data, "w") == f"w: {data!r} must be a text that is not empty"
-    assert [checks.optional_text(data, "w") for data in (None, "", " a ")] == ["", "", "a"]
-    assert "must be a text" in message(checks.optional_text, " ", "w")
+    assert [checks.or_empty(checks.text)(data, "w") for data in (None, "", " a ")] == ["", "", "a"]
+    assert "must be a text" in message(checks.or_empty(checks.text), " ", "w")
 
 
 def test_lists_and_mappings() -> None:

@@ -70,7 +70,9 @@ def test_addresses_of_pictures() -> None:
         if allowed:
             assert read(data).questions["mood"].examples[0].image == image
         else:
-            with pytest.raises(ValueError, match=rf"^R, question 'mood': image '{re.escape(image)}' must be an addr"):
+            with pytest.raises(
+                ValueError, match=rf"^R, questions, 'mood', examples, entry 1, image: '{re.escape(image)}' must be an a"
+            ):
                 read(data)
 
     check_cases(check, [
@@ -90,11 +92,11 @@ def test_mistakes_have_their_place() -> None:
     def of_field(**changes: Any) -> dict[str, Any]:
         return of_question() | {"free_texts": [{"name": "note", "label": "Notes"} | changes]}
 
-    mood = "R, question 'mood'"
+    mood = "R, questions, 'mood'"
     cases: list[tuple[Any, str]] = [
         ({}, "R: missing key 'questions'"),
         ({"questions": []}, "R, questions: [] must be a mapping"),
-        ({"questions": {"other": {}}}, "R: unknown question 'other'; the rubric's questions are mood, place"),
+        ({"questions": {"other": {"options": []}}}, "R: unknown question 'other'; the rubric's questions are mood"),
         (of_question() | {"more": 1}, "R: unknown key 'more'; must be one of questions, instructions, free_texts"),
         (of_question(more=1), f"{mood}: unknown key 'more'; must be one of options, guidance, examples"),
         (of_question(options="x"), f"{mood}, options: 'x' must be a list"),
@@ -102,23 +104,23 @@ def test_mistakes_have_their_place() -> None:
         (of_question(options=[OPTION, OPTION]), f"{mood}: duplicate option label 'Low'"),
         (of_question(options=[OPTION, {**OPTION, "value": 3}]), f"{mood}: unknown value '3'; the question's values"),
         (of_question(examples=[{**EXAMPLE, "value": "yes"}]), f"{mood}: unknown value 'yes'; the question's values"),
-        (of_question(examples=[{**EXAMPLE, "more": 1}]), f"{mood}, an example: unknown key 'more'"),
-        *((of_question(examples=[{**EXAMPLE, key: " "}]), f"{mood}, {key}: ' ' must be a text")
+        (of_question(examples=[{**EXAMPLE, "more": 1}]), f"{mood}, examples, entry 1: unknown key 'more'"),
+        *((of_question(examples=[{**EXAMPLE, key: " "}]), f"{mood}, examples, entry 1, {key}: ' ' must be a text")
           for key in ("picture", "value", "why")),
-        (of_option(more=1), f"{mood}, an option: unknown key 'more'; must be one of label, value, hotkey, colour"),
-        (of_option(value=True), f"{mood}, an option's value: True is a boolean"),
-        (of_option(label=""), f"{mood}, an option's label: '' must be a text"),
-        *((of_option(colour=colour), f"{mood}: colour '{colour}' must have the form #1f77b4")
+        (of_option(more=1), f"{mood}, options, entry 1: unknown key 'more'; must be one of label, value, hotkey"),
+        (of_option(value=True), f"{mood}, options, entry 1, value: True is a boolean"),
+        (of_option(label=""), f"{mood}, options, entry 1, label: '' must be a text"),
+        *((of_option(colour=colour), f"{mood}, options, entry 1, colour: '{colour}' must have the form #1f77b4")
           for colour in ("red", "#1f77b", "#1f77b4a", "#1g77b4")),
-        (of_option(hotkey=["a"]), f"{mood}, hotkey: ['a'] must be a text"),
+        (of_option(hotkey=["a"]), f"{mood}, options, entry 1, hotkey: ['a'] must be a text"),
         ({**of_question(), "free_texts": "x"}, "R, free_texts: 'x' must be a list"),
-        ({**of_question(), "free_texts": [{"name": "a"}]}, "R, free_texts: missing key 'label'"),
-        (of_field(more=1), "R, free_texts: unknown key 'more'; must be one of name, label, guidance, question, separ"),
-        *((of_field(name=name), f"R, free_texts: name '{name}' must have lower-case letters")
+        ({**of_question(), "free_texts": [{"name": "a"}]}, "R, free_texts, entry 1: missing key 'label'"),
+        (of_field(more=1), "R, free_texts, entry 1: unknown key 'more'; must be one of name, label, guidance"),
+        *((of_field(name=name), f"R, free_texts, entry 1, name: '{name}' must have lower-case letters")
           for name in ("Note", "1st", "_a", "a-b")),
-        (of_field(label=" "), "R, free_texts, label: ' ' must be a text"),
+        (of_field(label=" "), "R, free_texts, entry 1, label: ' ' must be a text"),
         (of_field(question="place"), "R, free_texts, note: question 'place' must be one of mood"),
-        (of_field(separator=[";"]), "R, free_texts, separator: [';'] must be a text"),
+        (of_field(separator=[";"]), "R, free_texts, entry 1, separator: [';'] must be a text"),
         ({**of_question(), "free_texts": [{"name": "a", "label": label} for label in "xy"]},
          "R, free_texts: duplicate name 'a'"),
     ]  # fmt: skip

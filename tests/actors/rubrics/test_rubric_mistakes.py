@@ -136,7 +136,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
             d.update(people=copy.deepcopy(PEOPLE)),
             d["people"]["questions"]["relevance"].update(examples=[{"picture": "a dance", "value": "x"}]),
         ),
-        "an example: missing key 'why'",
+        "examples, entry 1: missing key 'why'",
     ),
     "people's example with a misspelt key": (
         lambda d: (
@@ -145,7 +145,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
                 examples=[{"picture": "a dance", "value": "x", "why": "y", "imgae": "/a.jpg"}]
             ),
         ),
-        "an example: unknown key 'imgae'",
+        "examples, entry 1: unknown key 'imgae'",
     ),
 }
 
@@ -285,7 +285,7 @@ def test_all_mistakes_of_parts_are_named_at_once(small: dict[str, Any]) -> None:
         "part 'context': unknown word 'caption'",
         "part 'scale': unknown word 'hint'",
         "system: unknown word",
-        "context.cut: unknown field 'body'",
+        "context, cut: unknown field 'body'",
         "people: unknown question 'mood'",
     ):
         assert word in message

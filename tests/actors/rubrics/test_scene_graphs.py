@@ -145,17 +145,17 @@ def test_files_that_are_refused() -> None:
         ({"steps": []}, "scene_graph 'n', steps: .* must be a mapping"),
         ({"steps": without_parents}, "scene_graph 'n', steps: missing key 'parents'"),
         ({"steps": STEP_TEXTS | {"relations": "Write."}}, "scene_graph 'n', steps: unknown key 'relations'"),
-        *(({"steps": STEP_TEXTS | {step: " "}}, f"scene_graph 'n', step {step}: ' ' must") for step in STEP_TEXTS),
+        *(({"steps": STEP_TEXTS | {step: " "}}, f"scene_graph 'n', steps, {step}: ' ' must") for step in STEP_TEXTS),
         *(({key: True}, f"scene_graph 'n', {key}: True is a boolean") for key in ("source", "system")),
         ({"examples": "A dog."}, "scene_graph 'n', examples: 'A dog.' must be a list"),
         ({"examples": [{"text": "A dog.", "graph": [ROW]}, {"text": "A dog."}]},
-         "scene_graph 'n', example 2: missing key 'graph'"),
-        ({"examples": [{"text": " ", "graph": [ROW]}]}, "scene_graph 'n', example 1, text: ' ' must"),
-        ({"examples": [{"text": "a", "graph": {}}]}, "scene_graph 'n', example 1, graph: {} must be a list"),
+         "scene_graph 'n', examples, entry 2: missing key 'graph'"),
+        ({"examples": [{"text": " ", "graph": [ROW]}]}, "scene_graph 'n', examples, entry 1, text: ' ' must"),
+        ({"examples": [{"text": "a", "graph": {}}]}, "scene_graph 'n', examples, entry 1, graph: {} must be a list"),
         ({"examples": [{"text": "a", "graph": [ROW, ROW | {"kind": 1}]}]},
-         "scene_graph 'n', example 1, graph 2: unknown key 'kind'"),
+         "scene_graph 'n', examples, entry 1, graph, entry 2: unknown key 'kind'"),
         ({"examples": [{"text": "a", "graph": [ROW, ROW | {"parents": [0]}]}]},
-         "scene_graph 'n', example 1, graph 2: parent 0 is not another row"),
+         "scene_graph 'n', examples, entry 1, graph, entry 2: parent 0 is not another row"),
     ]  # fmt: skip
 
     def check(changes: dict[str, Any], message: str) -> None:
