@@ -1,4 +1,4 @@
-"""Code that runs on the workers: one plain class per stage. Imports neither Ray nor Hydra nor `jobs`."""
+"""Code that runs on the workers: one plain class per stage. Imports neither Ray nor `jobs`."""
 
 from pathlib import Path
 

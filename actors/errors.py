@@ -1,4 +1,21 @@
-"""The error of a model that cannot be loaded, and one-line texts for errors raised by libraries."""
+"""Errors of models that cannot be loaded and of files that are wrong, and one-line texts for errors of libraries."""
+
+
+class FileError(ValueError):
+    """The content of a file of `conf/`, or of a user's file in its place, is wrong.
+
+    Attributes:
+        kind: the key that chooses such files, such as `rubric`.
+        why: what is wrong, without the file.
+    """
+
+    def __init__(self, text: str, kind: str, why: str) -> None:
+        super().__init__(text, kind, why)
+        self.text, self.kind, self.why = text, kind, why
+
+    def __str__(self) -> str:
+        return self.text
+
 
 # From errors of transformers and torch about weights that do not match the config.
 _OTHER_SHAPES = ("ignore_mismatched_sizes", "size mismatch")

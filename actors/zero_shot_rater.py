@@ -50,6 +50,7 @@ class ZeroShotTemplate:
     levels: tuple[Level, ...]
 
     @classmethod
+    @checks.of_file("template")
     def from_dict(cls, data: Mapping[str, Any]) -> "ZeroShotTemplate":
         """Return the template in `data`, as read from YAML.
 

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow.compute as pc
-from omegaconf import MISSING
 
 from actors import schemas
 from jobs.errors import InputError
@@ -27,6 +26,7 @@ from jobs.retrieval.candidate_rows import (
     read_metadata,
 )
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

@@ -17,8 +17,6 @@ from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
@@ -28,6 +26,7 @@ from jobs.items_from import concepts
 from jobs.judging.targets import read_targets
 from jobs.retrieval.lemma_index import LemmaIndex, words_of
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.hashing import hash_texts

@@ -12,12 +12,11 @@ inputs where they were when the tables were written.
 import sys
 from dataclasses import dataclass
 
-from omegaconf import MISSING
-
 from actors.quantities import quantity
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.found import size
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 
 

@@ -16,8 +16,6 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from jobs.curation import curation_steps
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.curated_units import begun_pieces, pieces, write_pieces
@@ -26,6 +24,7 @@ from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

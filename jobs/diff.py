@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv as pcsv
-from omegaconf import MISSING
 
 from actors.quantities import quantity
 from jobs.corpora.cell_texts import escape_cell
@@ -21,6 +20,7 @@ from jobs.errors import InputError, RunError
 from jobs.inventory.differences import Differences, compare
 from jobs.inventory.found import in_columns
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.files.spool import Spool

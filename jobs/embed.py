@@ -13,8 +13,6 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import MISSING
-
 from jobs.errors import InputError
 from jobs.models.encoder import (
     PICTURES,
@@ -29,6 +27,7 @@ from jobs.models.encoder import (
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection import exclusions
 from jobs.store.files.objects import CompactList
 from jobs.store.pieces import cut_of, in_pieces
@@ -44,7 +43,7 @@ class EmbedConfig(FailingRows):
     """Keys of `embed`."""
 
     input: str = MISSING  # a table of images, or of texts
-    embedder: EmbedderConfig = MISSING
+    embedder: EmbedderConfig = conf_group("siglip-i18n-base", lambda: MISSING)
 
 
 def execute(cfg: EmbedConfig) -> dict[str, Any] | None:

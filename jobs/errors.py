@@ -8,6 +8,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from actors.errors import FileError
+
 _LISTED = 3  # elements of a list that a message shows
 
 
@@ -57,6 +59,13 @@ class InputError(JobError, ValueError):
 
 class RunError(JobError, RuntimeError):
     """The run failed or does not balance; completed units are kept. Exit code 1."""
+
+
+def as_input_error(error: ValueError) -> InputError:
+    """Return the error of a stage's settings or of a file as one of the user's input, with the fields that it has."""
+    if isinstance(error, InputError):
+        return error
+    return InputError(error.why, key=error.kind) if isinstance(error, FileError) else InputError(str(error))
 
 
 @contextlib.contextmanager

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
-from omegaconf import MISSING
 
 from actors.quantities import quantity
 from jobs.analysis.flat_table import FlatTable
@@ -30,6 +29,7 @@ from jobs.inventory.found import find_rated_run
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

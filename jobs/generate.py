@@ -19,7 +19,7 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from actors.vlm.settings import ModelSettings
 from jobs.analysis.responses import keep_refusals
-from jobs.errors import InputError
+from jobs.errors import as_input_error
 from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
 from jobs.judging.items import item_units
@@ -28,6 +28,7 @@ from jobs.judging.model_run import model_plan, show_prompts, stream_items
 from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import CompleteDrawConfig
@@ -39,8 +40,10 @@ from jobs.store.pieces import cut_of
 class GenerateConfig(GeneratorSettings, ModelsConfig):
     """Keys of `generate`."""
 
-    prompt: dict[str, Any] = field(default_factory=dict)  # the instruction to the model
-    rubric: dict[str, Any] = field(default_factory=dict)  # for prompts that ask a rubric's questions
+    prompt: dict[str, Any] = conf_group("explicit")  # the instruction to the model
+    refusals: dict[str, Any] = conf_group("all")
+    samples: int = 3
+    rubric: dict[str, Any] = conf_group(None)  # for prompts that ask a rubric's questions
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to ask about
 
 
@@ -143,7 +146,7 @@ def _checked(cfg: GenerateConfig) -> AskedPrompt:
         vllm_engine.check(cfg)
         prompt.check_model(cfg)
     except ValueError as error:
-        raise InputError(f"generate: {error}") from error
+        raise as_input_error(error) from error
     return prompt
 
 

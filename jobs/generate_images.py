@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.diffusion_models import DrawingSettings, ImageModelSettings
 from actors.quantities import quantity
 from actors.settings import check_positive
@@ -27,7 +25,7 @@ from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
-from jobs.runtime.configuration.listed_models import LISTS
+from jobs.runtime.configuration.key_types import LISTS, MISSING, conf_group
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
@@ -45,7 +43,7 @@ class GenerateImagesConfig(DrawingSettings, FailingRows):
     texts: str | None = None  # for a table of items: their texts
     prompt_role: str = "prompt"  # role of the texts that are prompts
     samples: int = 1  # pictures per prompt
-    image_model: ImageModelConfig = field(default_factory=ImageModelConfig)
+    image_model: ImageModelConfig = conf_group("sd3-medium", ImageModelConfig)
     # several of conf/image_model; each draws `samples` pictures
     image_models: list[Any] = field(default_factory=list, metadata={LISTS: "image_model"})
 

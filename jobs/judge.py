@@ -16,11 +16,14 @@ from typing import Any
 
 from jobs.judging.model_config import MethodConfig, ModelsConfig, run_each
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import conf_group
 
 
 @dataclass
 class JudgeConfig(MethodConfig, ModelsConfig):
     """Keys of `judge`."""
+
+    rubric: dict[str, Any] = conf_group("century_labels")
 
 
 def execute(cfg: JudgeConfig) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ context of linked pictures. The column `source` of a text is its node. Pictures 
 """
 
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files, node_units
@@ -19,6 +19,7 @@ from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows, check_plan
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect, show_all
 from jobs.runtime.process.console import say
@@ -33,7 +34,7 @@ from jobs.workers.kb import PARTS, KnowledgeBaseUnit
 class KbConfig(ReadingRows):
     """Keys of `kb`."""
 
-    knowledge_base: KnowledgeBaseConfig = field(default_factory=KnowledgeBaseConfig)
+    knowledge_base: KnowledgeBaseConfig = conf_group("table", KnowledgeBaseConfig)
     # rarely: rows per unit of a Parquet file whose rows are sorted by node; other files are one unit
     unit_rows: int = 20_000
 

@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
 from jobs.errors import InputError, RunError
 from jobs.retrieval.linking import (
@@ -34,6 +32,7 @@ from jobs.retrieval.linking import (
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations

@@ -16,7 +16,6 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-from omegaconf import MISSING
 
 from actors import schemas
 from actors.status import Status
@@ -24,6 +23,7 @@ from jobs.errors import InputError
 from jobs.retrieval.lemma_index import LemmaIndex, phrase_hashes
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

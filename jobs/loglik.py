@@ -18,7 +18,7 @@ from typing import Any
 from actors.ids import content_id
 from actors.loglik_rater import QUESTION, LoglikRater, LoglikSettings, condition_of
 from actors.vlm.settings import ModelSettings
-from jobs.errors import InputError
+from jobs.errors import as_input_error
 from jobs.judging import kept_rubric, prompt_trial
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
 from jobs.judging.calibration import read_reference, show_sweep
@@ -29,6 +29,7 @@ from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
@@ -40,6 +41,7 @@ from jobs.store.table_plan import TablePlan
 class LoglikConfig(LoglikSettings, ModelsConfig):
     """Keys of `loglik`."""
 
+    prompt: dict[str, Any] = conf_group("relevant_to")
     targets: Any = (
         None  # labels of items without their own: a file with one per line, [a,b], or a list of conf/target_lists
     )
@@ -130,7 +132,7 @@ def _checked(cfg: LoglikConfig) -> tuple[AskedPrompt, list[str]]:
         prompt.check_model(cfg)
         refuse_thought(cfg, start=prompt.start)
     except ValueError as error:
-        raise InputError(f"loglik: {error}") from error
+        raise as_input_error(error) from error
     return prompt, targets
 
 

@@ -21,7 +21,7 @@ from actors.marking.span_prompts import SpanPrompts
 from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
 from jobs.annotation.span_labels import SpanLabels
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.judging import model_run, prompt_trial
 from jobs.judging.items import ItemTables, Reader, item_units, open_sources
 from jobs.judging.model_config import SeveralModelsConfig, check_model, refuse_thought, run_each, with_condition
@@ -29,6 +29,7 @@ from jobs.judging.model_run import model_plan, show_marks, stream_items
 from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import CompleteDrawConfig
@@ -42,6 +43,8 @@ from jobs.store.reading import open_table
 class MarkSpansConfig(MarkingSettings, SeveralModelsConfig):
     """Keys of `mark_spans`."""
 
+    span_labels: dict[str, Any] = conf_group("docent")
+    span_prompts: dict[str, Any] = conf_group("docent")
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to mark
     show_prompts: int = 0  # with plan=true: print the prompts about so many items
 
@@ -134,7 +137,7 @@ def _check(cfg: MarkSpansConfig) -> None:
         if cfg.method == "claims":  # whose answers are scored
             refuse_thought(cfg)
     except ValueError as error:
-        raise InputError(f"mark_spans: {error}") from error
+        raise as_input_error(error) from error
 
 
 JOB = cli.Job("mark_spans", MarkSpansConfig, execute, pools=("judge",))

@@ -25,6 +25,7 @@ from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
@@ -43,7 +44,7 @@ SUSPECT = 0.5  # share of a term's hits inside longer words above which it is pr
 class MineConfig(ReadingRows):
     """Keys of `mine`."""
 
-    corpus: WitConfig = field(default_factory=WitConfig)
+    corpus: WitConfig = conf_group("wit", WitConfig)
     terms: TermsConfig = field(default_factory=TermsConfig)
     match: str = "substring"  # substring, word or exact
     fold: FoldConfig = field(default_factory=FoldConfig)

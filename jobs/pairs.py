@@ -13,13 +13,12 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from omegaconf import MISSING
-
 from jobs.errors import InputError
 from jobs.items_from import items_output, pair_items
 from jobs.items_from.items_config import UNIT_ROWS
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.selection import exclusions
 from jobs.store import run_files, table_plan
 from jobs.store.files import locations

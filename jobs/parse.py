@@ -8,21 +8,21 @@ their text.
 """
 
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
-from omegaconf import MISSING
 
 from actors.answer_reader import AnswerReader
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric, identity
 from actors.settings import ConditionSettings
-from jobs.errors import InputError
+from jobs.errors import as_input_error
 from jobs.judging import kept_rubric, rating_tables
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection import exclusions
 from jobs.store.files.objects import CompactList
 from jobs.store.pieces import cut_of, in_pieces, read_piece
@@ -38,7 +38,7 @@ class ParseConfig(ConditionSettings, ReadingRows):
     """Keys of `parse`."""
 
     input: str = MISSING  # a table of responses
-    rubric: dict[str, Any] = field(default_factory=dict)  # the rubric whose questions the responses answer
+    rubric: dict[str, Any] = conf_group("century_labels")  # the rubric whose questions the responses answer
 
 
 def execute(cfg: ParseConfig) -> dict[str, Any] | None:
@@ -46,7 +46,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
     try:
         AnswerReader(rubric=cfg.rubric)
     except ValueError as error:
-        raise InputError(f"parse: {error}") from error
+        raise as_input_error(error) from error
     rubric = Rubric.from_dict(cfg.rubric)
     responses = open_table(cfg.input, "responses")
     excluded = exclusions.read_exclusions(cfg.exclusions)

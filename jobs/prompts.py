@@ -15,18 +15,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors import schemas
 from actors.ids import content_id
 from actors.untrusted import text_lines
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
 
+# CAIRE's 200 prompts (sections 4.2, C.2): concepts found in every culture, in 10 countries.
+AXES = {
+    "concept": (
+        *("breakfast", "clothing", "dance", "drinks", "dessert", "dinner", "farming", "festival", "eating habits"),
+        *("funeral", "greetings", "head coverings", "instrument", "lunch", "marriage", "music", "religion", "ritual"),
+        *("sports", "transport"),
+    ),
+    "country": (
+        *("China", "India", "United States", "Brazil", "Nigeria", "Russia", "Mexico", "Egypt", "Germany", "Indonesia"),
+    ),
+}
 MAX_PROMPTS = 1_000_000  # more indicate a mistake in the axes
 
 
@@ -35,9 +45,10 @@ class PromptsConfig:
     """Keys of `prompts`."""
 
     out: str = MISSING  # the table of texts to write
-    template: str = MISSING  # text with the names of axes in braces
+    template: str = "A realistic photo of {concept} in {country}"  # text with the names of axes in braces
     axes: dict[str, Any] = field(default_factory=dict)  # axis -> list of values, or a .txt file
-    default_axes: dict[str, Any] = field(default_factory=dict)  # values of axes that the template names and axes= omits
+    # values of axes that the template names and axes= omits
+    default_axes: dict[str, Any] = field(default_factory=lambda: {axis: list(values) for axis, values in AXES.items()})
     language: str = "en"  # BCP 47 tag of the texts
 
 

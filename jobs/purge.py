@@ -20,13 +20,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.quantities import quantity
 from jobs.errors import RunError
 from jobs.purging import matching, purged_files, rewriting, run_tables
 from jobs.purging.needles import Needles
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

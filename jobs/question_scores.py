@@ -16,8 +16,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.quantities import quantity
 from jobs.analysis import scene_graph_scores
 from jobs.errors import InputError
@@ -25,6 +23,7 @@ from jobs.judging import rating_tables
 from jobs.metrics import dsg
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

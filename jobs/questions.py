@@ -21,7 +21,7 @@ from actors import schemas
 from actors.quantities import quantity
 from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.items_from.input_rows import open_file
 from jobs.judging import rating_tables
 from jobs.judging.model_config import check_model
@@ -94,7 +94,7 @@ def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
         instructions = SceneGraphInstructions.from_dict(cfg.scene_graph)
         check_model(cfg)
     except ValueError as error:
-        raise InputError(f"questions: {error}") from error
+        raise as_input_error(error) from error
     source = open_table(cfg.texts, "texts")
     units = read_units(source, role=cfg.role, unit_rows=cfg.unit_rows)
     plan = TablePlan(

@@ -16,8 +16,6 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omegaconf import MISSING
-
 from actors.quantities import quantity
 from jobs.annotation.pseudonyms import PseudonymsOnDemand
 from jobs.corpora.terms import is_file, read_phrases
@@ -28,6 +26,7 @@ from jobs.releasing.contents import Contents, ReleaseTables, check_included, wri
 from jobs.releasing.publishing import CARD, METADATA, PushSettings
 from jobs.releasing.released_files import ReleasedFile
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

@@ -12,8 +12,6 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.quantities import quantity
 from jobs.analysis import metric_settings
 from jobs.analysis.conditions import CONDITION
@@ -32,6 +30,7 @@ from jobs.page.render import render
 from jobs.papers.paper_tables import PaperFigure, write_parts
 from jobs.papers.study import PaperSettings, Study, arrange_paper, check_paper
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
@@ -46,7 +45,7 @@ class ReportConfig(ReportInputs):
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
     metrics: MetricSettings = field(default_factory=MetricSettings)
     # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
-    paper: PaperSettings = field(default_factory=PaperSettings)
+    paper: PaperSettings = conf_group(None, PaperSettings)
     title: str = ""  # title of the page; empty: the names of the rubrics
     gallery: int = 48  # number of pictures and items on the page
     gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number

@@ -13,8 +13,6 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.search_queries import COSINE, SearchSettings
@@ -29,6 +27,7 @@ from jobs.retrieval.search_workers import SearchTask
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.planning.expected_pace import Work
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
@@ -43,7 +42,7 @@ class RetrieveConfig(SearchSettings, ReadingRows):
     """Keys of `retrieve`."""
 
     queries: str = MISSING  # a table of embeddings, or a glob of several
-    corpus: VectorsConfig = field(default_factory=VectorsConfig)
+    corpus: VectorsConfig = conf_group("embeddings", VectorsConfig)
     logit_scale: float | None = None  # rarely: SigLIP's scale as stored (before exp); null: from the queries' table
     logit_bias: float | None = None  # rarely: SigLIP's bias; null: from the queries' table
     resident: str = "auto"  # rarely: queries or corpus: the side kept in memory; auto: the smaller one

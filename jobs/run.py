@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from omegaconf import MISSING, DictConfig
-
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli, commands
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.overrides import literal
+from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.pipeline import pipeline_commands, pipeline_plan, pipelines
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
@@ -35,9 +34,9 @@ class RunConfig:
     """Keys of `run`."""
 
     out: str = MISSING  # the folder below which each step writes its table
-    pipeline: PipelineConfig = field(default_factory=PipelineConfig)  # the list of jobs
-    profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
-    resources: Resources = field(default_factory=Resources)  # what each stage may use
+    pipeline: PipelineConfig = conf_group("century", PipelineConfig)  # the list of jobs
+    profile: ProfileConfig = conf_group("full", ProfileConfig)  # debug: small models of random weights
+    resources: Resources = conf_group("laptop", Resources)  # what each stage may use
     exclusions: str | None = None  # file of pictures that no step may use (jobs.runtime.selection.exclusions)
     limit: int | None = None  # a trial run: the steps that read your files read only their first rows; null: all
     # print the steps as commands, what each would read, write and spend, and the sums, and stop; calibrate: first do
@@ -50,7 +49,7 @@ class RunConfig:
     ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
 
     @staticmethod
-    def prepare(composed: DictConfig) -> DictConfig:
+    def prepare(composed: dict[str, Any]) -> dict[str, Any]:
         """Return `composed` with its repeated steps written out; `config.load` calls it."""
         return pipelines.expand(composed)
 

@@ -12,13 +12,12 @@ with each of them. Pictures are blurred until the reader shows them. OUT/ranking
 import sys
 from dataclasses import dataclass, field
 
-from omegaconf import MISSING
-
 from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.page import picture_sheets
 from jobs.retrieval.shown_links import check_pictures, read_links, read_neighbors, read_nodes
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

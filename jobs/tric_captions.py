@@ -11,17 +11,22 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors import schemas
 from actors.ids import content_id
 from jobs.corpora.tric import TEMPLATES, Split, bucket, read_split
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
+
+CAPTIONS = {
+    "none": "{caption}",
+    "year": "{caption} A newspaper picture of {date}.",
+    "decade": "{caption} A newspaper picture of the {date}s.",
+}
 
 
 @dataclass
@@ -30,7 +35,8 @@ class TricCaptionsConfig:
 
     split: str = MISSING  # the folder with in.tsv and captions.tsv
     out: str = MISSING  # the table of texts to write
-    templates: dict[str, str] = field(default_factory=dict)  # none, year, decade -> text with {caption} and {date}
+    # none, year, decade -> text with {caption} and {date}, which is the year, or the decade's first year
+    templates: dict[str, str] = field(default_factory=lambda: dict(CAPTIONS))
     language: str = "en"  # BCP 47 tag of the captions
     # rarely: texts per unit, the granularity of distributing and resuming in the jobs that follow
     unit_rows: int = 4096

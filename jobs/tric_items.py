@@ -13,8 +13,6 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
@@ -22,6 +20,7 @@ from jobs.analysis.tric_metrics import best_captions, without_excluded
 from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
-from omegaconf import MISSING
 
 from actors import schemas
 from actors.ids import content_id
@@ -38,6 +37,7 @@ from jobs.errors import InputError
 from jobs.metrics.descriptive import describe
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

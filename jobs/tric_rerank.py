@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.ids import content_id
 from jobs.analysis.tric_metrics import (
     Ranked,
@@ -34,6 +32,7 @@ from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

@@ -15,13 +15,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from omegaconf import MISSING
-
 from actors.quantities import quantity
 from jobs.errors import RunError
 from jobs.judging.kept_rubric import rubric_faults
 from jobs.purging import purged_files, run_tables
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions

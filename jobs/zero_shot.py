@@ -12,8 +12,6 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import MISSING
-
 from actors.settings import ConditionSettings
 from jobs.corpora.embeddings import VectorSpace, check_same_space, space_of
 from jobs.judging import rating_tables
@@ -25,6 +23,7 @@ from jobs.models.encoder import EmbedderConfig, check_available, check_placement
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection import exclusions
 from jobs.store.pieces import cut_of
 from jobs.store.reading import refuse_absent
@@ -40,7 +39,7 @@ class ZeroShotConfig(ConditionSettings, FailingRows):
 
     input: str = MISSING  # a table of embeddings, of images, or of items
     embeddings: str | None = None  # for a table of items: the embeddings of their pictures
-    embedder: EmbedderConfig = MISSING
+    embedder: EmbedderConfig = conf_group("siglip-i18n-base", lambda: MISSING)
     template: str = "cultural_relevance"  # the sentences: a file of conf/zero_shot_template, or your own .yaml file
     targets: Any = (
         None  # labels of items without their own: a file with one per line, [a,b], or a list of conf/target_lists

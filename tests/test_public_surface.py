@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from omegaconf import MISSING as REQUIRED
 
 from actors.status import STATUSES
 from jobs.runtime.command_line import cli, commands
 from jobs.runtime.configuration.config import Common, Writing
+from jobs.runtime.configuration.key_types import MISSING as REQUIRED
 from jobs.runtime.configuration.resources import Resources
 from jobs.tables import TABLES
 

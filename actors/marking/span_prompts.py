@@ -122,8 +122,9 @@ class SpanPrompts:
     steps: Mapping[str, Mapping[str, MarkingStep]] = field(default_factory=dict)  # steps by name, by method
 
     @classmethod
+    @checks.of_file("span_prompts")
     def from_dict(cls, data: Mapping[str, Any]) -> "SpanPrompts":
-        """Return the prompts in `data`, as read from YAML or Hydra.
+        """Return the prompts in `data`, as read from YAML.
 
         Raises:
             ValueError: the data is invalid; the message has the file's prompts, the place, the value, and what is
@@ -229,6 +230,7 @@ class Kind:
     labels: Mapping[str, str]
 
 
+@checks.of_file("span_labels")
 def kinds_from(data: Sequence[Mapping[str, Any]]) -> tuple[Kind, Kind]:
     """Return the two kinds in a file of `conf/span_labels`, mistakes first.
 

@@ -1,4 +1,4 @@
-"""Checks of data from YAML or Hydra; each raises a ValueError that gives the place, the value and what is allowed.
+"""Checks of data from YAML; each raises a ValueError that gives the place, the value and what is allowed.
 
 The form of a mapping is declared once, as its keys with the function that reads each value:
 
@@ -6,18 +6,45 @@ The form of a mapping is declared once, as its keys with the function that reads
     read_keys({"label": "Low", "value": 1}, OPTION, "option 1")  # {"label": "Low", "value": "1", "hotkey": ""}
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from actors.errors import FileError
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Reader = Callable[[Any, str], Any]  # (value, its place in the file) -> the checked value
 
 
 def named(noun: str, data: Any) -> str:
     """Return the beginning of messages about a file: `rubric 'mood'`, or `rubric` if it has no name."""
     return f"{noun} {data['name']!r}" if isinstance(data, Mapping) and data.get("name") else noun
+
+
+def of_file(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator for functions whose last argument is the content of a file: its errors become a FileError.
+
+    Args:
+        kind: the key that chooses such files, such as `rubric`.
+    """
+
+    def decorate(read: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(read)
+        def reading(*arguments: P.args, **named_arguments: P.kwargs) -> T:
+            try:
+                return read(*arguments, **named_arguments)
+            except ValueError as error:
+                text, where = str(error), named(kind, arguments[-1])
+                if isinstance(error, FileError) or not text.startswith(where):
+                    raise
+                raise FileError(text, kind, text.removeprefix(where).lstrip(":, ")) from error
+
+        return reading
+
+    return decorate
 
 
 class Mistakes:

@@ -56,8 +56,9 @@ class Instruction:
     system: str = ""
 
     @classmethod
+    @checks.of_file("prompt")
     def from_dict(cls, data: Mapping[str, Any]) -> "Instruction":
-        """Return the instruction in `data`, as read from YAML or Hydra.
+        """Return the instruction in `data`, as read from YAML.
 
         Raises:
             ValueError: the data is invalid; the message has the instruction, the place, the value, and what is allowed.

@@ -67,8 +67,9 @@ class Rubric:
     system: str = ""
 
     @classmethod
+    @checks.of_file("rubric")
     def from_dict(cls, data: Mapping[str, Any]) -> "Rubric":
-        """Return the rubric in `data`, as read from YAML or Hydra.
+        """Return the rubric in `data`, as read from YAML.
 
         Raises:
             ValueError: the data is invalid; the message has the rubric and, for each mistake, the place, the value and

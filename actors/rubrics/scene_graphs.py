@@ -147,8 +147,9 @@ class SceneGraphInstructions:
     examples: tuple[Example, ...]
 
     @classmethod
+    @checks.of_file("scene_graph")
     def from_dict(cls, data: Mapping[str, Any]) -> "SceneGraphInstructions":
-        """Return the instructions in `data`, as read from YAML or Hydra; the examples must follow the grammar.
+        """Return the instructions in `data`, as read from YAML; the examples must follow the grammar.
 
         Raises:
             ValueError: the data is invalid; the message has the place, the value, and what is allowed.

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from actors.rubrics import thoughts
+from actors.rubrics import checks, thoughts
 
 KINDS = ("full", "hedge", "blocked", "drop_event")
 LISTS = ("refusal", "offer", "but", "turn", "blocked", "drop_event")
@@ -69,6 +69,7 @@ class RefusalRules:
         ValueError: no language, an unknown key, or an invalid regular expression; the message names the place.
     """
 
+    @checks.of_file("refusals")
     def __init__(self, rules: Mapping[str, Any]) -> None:
         if not rules:
             raise ValueError("refusals={}: at least one language is required; refusals=all has all of them")

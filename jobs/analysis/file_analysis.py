@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from omegaconf import MISSING
 
 from actors.quantities import quantity
 from actors.status import Status
@@ -28,6 +27,7 @@ from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.observations import Observations
 from jobs.metrics.rated_question import MAX_LINES, MetricSettings
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations

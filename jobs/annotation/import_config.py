@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.rubrics.people import FreeText
@@ -20,8 +19,9 @@ from jobs.annotation.reading import RatingColumns, Reading
 from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tool import TOOLS, tool_of
 from jobs.corpora import delimited
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import table_plan
 from jobs.store.files import locations
@@ -51,8 +51,8 @@ class ImportRatingsConfig(ConditionSettings, Writing):
         None  # csv, parquet, label_studio, prodigy or century (released annotations); null: by the name
     )
     table: str = "ratings"  # the table to write: ratings, spans, remarks or raters
-    rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people answered
-    span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people marked (conf/span_labels)
+    rubric: dict[str, Any] = conf_group(None)  # the questions that people answered
+    span_labels: dict[str, Any] = conf_group(None)  # kinds of spans that people marked (conf/span_labels)
     name: str = "people"  # rarely: without a rubric: value of column `rubric` …
     answers: list[str] = field(default_factory=list)  # rarely: … the allowed answers in their order …
     scale: str = "ordinal"  # rarely: … and whether they are numbers on a scale (ordinal) or categories (nominal)
@@ -252,7 +252,7 @@ def _read_asked(cfg: ImportRatingsConfig) -> _Asked:
         span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
         free_texts = _free_texts(cfg)
     except ValueError as error:
-        raise InputError(f"import_ratings: {error}") from error
+        raise as_input_error(error) from error
     return _Asked(questionnaire, span_labels, free_texts, _question(cfg, questionnaire))
 
 

@@ -17,7 +17,7 @@ from actors.ids import content_id
 from actors.items import JUDGED, RESPONSE_STATUS
 from actors.status import Status
 from jobs.annotation.form import RESPONSE, OwnSet, ShownItem, check_links, is_web, links_of
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.judging.own_questions import candidate_sets, is_asked
 from jobs.runtime.process.console import say
@@ -263,7 +263,7 @@ def _facts(
     try:
         check_links(showing.links, [*fields, "image_url", "source_url", *sorted(attributes)])
     except ValueError as error:
-        raise InputError(str(error)) from error
+        raise as_input_error(error) from error
     return _by_key(records, "image_id", ["image_id", *fields], pictures, need=False, key="records")
 
 

@@ -81,6 +81,7 @@ class SpanLabels:
         return next((span_kind for span_kind in self.kinds if span_kind.name == name), None)
 
     @classmethod
+    @checks.of_file("span_labels")
     def from_dict(cls, data: Mapping[str, Any]) -> "SpanLabels":
         """Return the span labels in a YAML file's content.
 

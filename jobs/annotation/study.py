@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric
@@ -18,10 +16,11 @@ from jobs.annotation.form import Form, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.shown_items import Showing
 from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tool import TOOLS, PlacedItem, tool_of
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.judging import own_questions
 from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store import table_plan
 from jobs.store.files import locations
@@ -39,10 +38,10 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     records: Any = None  # facts shown with the pictures, and values for the fields of links
     texts: Any = None  # the texts of items
     responses: Any = None  # the responses of items
-    rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people are asked
+    rubric: dict[str, Any] = conf_group(None)  # the questions that people are asked
     only_questions: list[str] = field(default_factory=list)  # names of the rubric's questions to ask; empty: all
-    span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people mark (conf/span_labels)
-    welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
+    span_labels: dict[str, Any] = conf_group(None)  # kinds of spans that people mark (conf/span_labels)
+    welfare: WelfareConfig = conf_group("century", WelfareConfig)  # notice, blur, skipping and reporting
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = "label_studio"  # prodigy, or spreadsheet: a CSV per rater
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
@@ -81,7 +80,7 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
         rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
         span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
     except ValueError as error:
-        raise InputError(f"annotate: {error}") from error
+        raise as_input_error(error) from error
     if rubric:
         own_questions.check(cfg, rubric)
     if cfg.questions and not rubric:
@@ -136,7 +135,7 @@ def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabe
         tool_of(cfg.tool).check(form)
         return form
     except ValueError as error:
-        raise InputError(f"annotate: {error}") from error
+        raise as_input_error(error) from error
 
 
 QUOTA, SHARED, AUDITOR = "quota", "shared", "auditor"  # values of column `role`
@@ -194,7 +193,7 @@ def assign_items(
             together=sets if cfg.together else None,
         )
     except PlanError as error:
-        raise InputError(f"annotate: {error}") from error
+        raise as_input_error(error) from error
 
 
 def assignment_rows(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.quantities import quantity
@@ -22,6 +21,7 @@ from jobs.corpora.arrays import Matrix, find_matrix
 from jobs.corpora.where import parse_where
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, encoder_facts
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
 from jobs.store.files.objects import CompactList, HashSet

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.ids import content_id
@@ -22,6 +21,7 @@ from actors.untrusted import cell_text
 from jobs.corpora import delimited, json_files
 from jobs.corpora.delimited import Dialect, text_batches
 from jobs.errors import InputError
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.selection.exclusions import ID
 from jobs.store.files import locations
 from jobs.store.files.locations import Object

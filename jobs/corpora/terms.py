@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.titles import LONGEST_TERM, Fold
 from actors.untrusted import text_lines
 from jobs.corpora import delimited
 from jobs.errors import InputError
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.reading import open_table

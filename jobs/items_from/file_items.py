@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from actors import schemas
 from actors.ids import content_id
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.items_from import input_rows, row_items
 from jobs.items_from.input_rows import UserFile
 from jobs.items_from.items_config import ItemsConfig
@@ -287,7 +287,7 @@ def topic_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     try:
         topics = TopicList.from_dict(cfg.topics)
     except ValueError as error:
-        raise InputError(f"items: {error}") from error
+        raise as_input_error(error) from error
     item_id = content_id(ITEMS, json.dumps(asdict(topics), sort_keys=True, ensure_ascii=False))
     item = {
         "item_id": item_id,

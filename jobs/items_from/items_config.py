@@ -6,6 +6,7 @@ from typing import Any
 from actors.settings import check_condition
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.selection.draws import CompleteDrawConfig
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
@@ -109,7 +110,7 @@ class LinksKeys(InputKeys):
 class TopicsKeys:
     """Keys of the item that asks for page titles (`topics=`)."""
 
-    topics: dict[str, Any] = field(default_factory=dict)  # the categories, topics and regions to ask about
+    topics: dict[str, Any] = conf_group(None)  # the categories, topics and regions to ask about
 
 
 @dataclass

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from omegaconf import MISSING
 
 from actors import schemas
 from actors.ids import content_id
@@ -23,10 +22,11 @@ from actors.rubrics.rubric_questions import Question
 from actors.settings import ConditionSettings
 from actors.status import Status
 from actors.vlm.debiasing import Moments
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.gold import best_threshold, f1_at
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.process.console import say
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table
@@ -53,7 +53,9 @@ class CalibrateConfig(ConditionSettings, Writing):
     cross: bool = False  # choose on the other half too, so that all items are rated
     split_by: str | None = None  # attribute of items=, such as prompt_id, whose values stay in one half; null: none
     seed: int = 0  # seed of the split into halves
-    rubric: dict[str, Any] = field(default_factory=dict)  # with criterion=f1: whose highest and lowest answers are used
+    rubric: dict[str, Any] = conf_group(
+        "cultural_relevance"
+    )  # with criterion=f1: whose highest and lowest answers are used
 
 
 def checked_question(cfg: CalibrateConfig) -> Question | None:
@@ -77,7 +79,7 @@ def checked_question(cfg: CalibrateConfig) -> Question | None:
     try:
         questions = Rubric.from_dict(cfg.rubric).questions
     except ValueError as error:
-        raise InputError(f"calibrate: {error}") from error
+        raise as_input_error(error) from error
     if len(questions) != 1 or questions[0].scale != "ordinal":
         raise InputError(f"rubric={cfg.rubric['name']}: must have one question, whose answers have scores")
     return questions[0]

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from omegaconf import MISSING
-
 from actors.settings import ConditionSettings
 from actors.vlm.settings import ClosedSettings, ContextSettings, ReasoningSettings
 from jobs.errors import InputError, RunError
@@ -14,7 +12,7 @@ from jobs.models.vlm import ModelConfig, check_bounds
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration import named_keys
 from jobs.runtime.configuration.config import FailingRows
-from jobs.runtime.configuration.listed_models import LISTS
+from jobs.runtime.configuration.key_types import LISTS, MISSING, conf_group
 from jobs.runtime.outcomes import check_outcome
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
@@ -34,7 +32,7 @@ class ModelRunConfig(FailingRows):
     input: str = MISSING  # a table of images, or of items
     images: str | None = None  # for a table of items: their pictures
     texts: str | None = None  # for a table of items: their texts
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ModelConfig = conf_group("qwen2.5-vl-7b", ModelConfig)
 
 
 @dataclass

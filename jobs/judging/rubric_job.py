@@ -21,7 +21,7 @@ from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric import identity as rubric_identity
 from actors.vlm.model_checks import model_type
 from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings, RubricSettings
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.judging import kept_rubric, own_questions, prompt_trial, vllm_engine
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.model_config import MethodConfig, OwnQuestionsConfig, check_model, refuse_thought
@@ -102,7 +102,7 @@ def check(cfg: MethodConfig) -> CheckedKeys:
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(f"judge: {error}") from error
+        raise as_input_error(error) from error
 
 
 def check_method(cfg: MethodConfig) -> None:

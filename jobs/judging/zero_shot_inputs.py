@@ -12,7 +12,7 @@ from actors.errors import first_line
 from actors.ids import content_id
 from actors.items import TARGETS
 from actors.status import Status
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.judging import kept_rubric
 from jobs.judging.items import ItemTables
 from jobs.judging.joined_rows import lookup
@@ -20,7 +20,6 @@ from jobs.judging.kept_rubric import KeptRubric
 from jobs.judging.targets import read_targets
 from jobs.models.encoder import PICTURES, VECTORS, EncoderInput
 from jobs.runtime.configuration.config_files import CONF
-from jobs.runtime.configuration.named_keys import with_option
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.pieces import read_piece
@@ -146,7 +145,7 @@ def read_sentences(template: str, targets: Any) -> Sentences:
     try:
         return Sentences(ZeroShotTemplate.from_dict(data), data, labels)
     except ValueError as error:
-        raise InputError(with_option(first_line(error), "zero_shot", {"template": template})) from error
+        raise as_input_error(error) from error
 
 
 def read_template(name: str) -> Any:

@@ -26,7 +26,7 @@ class MetricSettings:
     """Keys of `metrics`: what to compute, and thresholds."""
 
     group_by: list[str] = field(default_factory=list)  # of method, order: columns to separate
-    tolerance: float = 1  # rarely: points of the scale, for percent_agreement_within
+    tolerance: float = 1.0  # rarely: points of the scale, for percent_agreement_within
     weights: dict[str, list[list[float]]] = field(
         default_factory=dict
     )  # rarely: name -> matrix of disagreement between levels, for alpha
@@ -41,7 +41,7 @@ class MetricSettings:
     gold: list[str] = field(
         default_factory=list
     )  # raters (globs) whose answers are right, in addition to those of kind gold
-    positive: float = 4  # rarely: lowest score at which the label holds
+    positive: float = 4.0  # rarely: lowest score at which the label holds
     groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that divide people into groups
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
     # rarely: attribute of items whose values are the independent units of intervals, such as prompt; null: the picture

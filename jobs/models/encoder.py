@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from omegaconf import MISSING
 
 from actors.encoders.encoder_sources import EncoderSettings
 from actors.errors import first_line
 from jobs.errors import InputError
 from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.configuration.config import Common
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.configuration.resources import Resources
 from jobs.store.pieces import read_piece
 from jobs.store.runs.table_run import TableRun

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.diffusion_models import ImageModelSettings
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration.config import Common
+from jobs.runtime.configuration.key_types import MISSING
 
 
 @dataclass
@@ -55,4 +54,4 @@ def check_image_models(cfg: Common, models: Sequence[ImageModelConfig]) -> None:
             try:
                 check_image_model(model)
             except ValueError as error:
-                raise InputError(str(error)) from error
+                raise as_input_error(error) from error

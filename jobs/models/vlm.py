@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from omegaconf import MISSING
-
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.settings import ModelSettings
+from jobs.runtime.configuration.key_types import MISSING
 
 
 @dataclass

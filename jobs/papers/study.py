@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
-from omegaconf import MISSING
-
 from actors.status import Status
 from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import CONDITION, condition_groups
@@ -25,6 +23,7 @@ from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric, MetricKind, undefined
 from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, globs_for, matching, of_rubric, people_needed
 from jobs.papers.paper_tables import PaperCell, PaperPart, PaperRow, PaperTable, Printed, Unit
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes

@@ -12,6 +12,7 @@ from jobs.metrics.dsg import NO, YES, id_of, parents_of
 from jobs.models.vlm import ModelConfig
 from jobs.questioning.question_graph import CYCLE, MARKED, NO_QUESTION, UNKNOWN_PARENT, GraphQuestion, checked, cycles
 from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.store.files.objects import Object
 from jobs.store.writer import Reject, Rejects
 
@@ -43,8 +44,9 @@ class QuestionsConfig(SamplingSettings, ReadingRows):
     delimiter: str | None = None  # rarely: of CSV; null: comma, semicolon, tab or bar, whichever fits
     texts: str | None = None  # table of texts about which a model writes questions
     role: str = "prompt"  # the role of these texts
-    model: ModelConfig = field(default_factory=ModelConfig)
-    scene_graph: dict[str, Any] = field(default_factory=dict)  # instructions and examples of the three steps
+    model: ModelConfig = conf_group("qwen2.5-7b-text", ModelConfig)
+    scene_graph: dict[str, Any] = conf_group("dsg")  # instructions and examples of the three steps
+    temperature: float = 0.0
     unit_rows: int = 64  # rarely: texts per unit, the granularity of resuming
 
 

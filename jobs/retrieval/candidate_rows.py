@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.ids import content_id
 from jobs.corpora import delimited
 from jobs.errors import InputError
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
 from jobs.store.files.locations import Object

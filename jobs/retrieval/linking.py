@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from omegaconf import MISSING
 
 from actors import schemas
 from actors.errors import first_line
@@ -27,6 +26,7 @@ from jobs.corpora.embeddings import check_same_space, space_of
 from jobs.curation import near_hashes
 from jobs.errors import InputError
 from jobs.runtime.board import Reporter
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.object_rows import SharedLookup, distinct_values, first_values, read_unit

@@ -11,6 +11,7 @@ from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.fetching.politeness import RequestSettings
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import FailingRows
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.store.reading import TableSource
 from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
@@ -50,7 +51,7 @@ class SourceConfig(RequestSettings):
 class FetchConfig(FailingRows):
     """Keys of `fetch`."""
 
-    source: SourceConfig = field(default_factory=SourceConfig)
+    source: SourceConfig = conf_group("folder", SourceConfig)
     input: str | None = None  # a table of records; null: all pictures of the folder or shards
     width: int | None = None  # pixels; null: not resized
     verify_only: bool = False  # rarely: only check that the picture exists, without its bytes (source=urls)

@@ -9,7 +9,7 @@ from actors.fetching.net_safety import Rules
 from actors.fetching.politeness import RequestSettings, user_agent
 from actors.url_fetcher import UrlFetcherSettings
 from jobs.corpora.records import RecordsInput, open_records
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.sources.source_config import FetchConfig, SourcePlan, TestingConfig, required_input
 from jobs.store.pieces import begun_cuts
 from jobs.store.runs.table_run import TableRun
@@ -75,7 +75,7 @@ def fetcher_settings(cfg: FetchConfig) -> UrlFetcherSettings:
         try:
             wikimedia.served_width(cfg.width)
         except ValueError as error:
-            raise InputError(str(error)) from error
+            raise as_input_error(error) from error
     if source.ca_file is not None:
         try:
             tls_context(source.ca_file)

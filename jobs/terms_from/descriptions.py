@@ -55,8 +55,9 @@ class Graph:
     dates: dict[str, str]
 
     @classmethod
+    @checks.of_file("graph")
     def from_dict(cls, data: Mapping[str, Any]) -> "Graph":
-        """Return the description in `data`, as read from YAML or Hydra.
+        """Return the description in `data`, as read from YAML.
 
         Raises:
             ValueError: the data is invalid; the message has the place, the value and what is allowed.
@@ -124,8 +125,9 @@ class ConceptList:
     concepts: tuple[Concept, ...]
 
     @classmethod
+    @checks.of_file("concepts")
     def from_dict(cls, data: Mapping[str, Any]) -> "ConceptList":
-        """Return the list of concepts in `data`, as read from YAML or Hydra.
+        """Return the list of concepts in `data`, as read from YAML.
 
         Raises:
             ValueError: the data is invalid; the message has the place, the value and what is allowed.
@@ -185,8 +187,9 @@ class TopicList:
     sub_regions: tuple[str, ...]
 
     @classmethod
+    @checks.of_file("topics")
     def from_dict(cls, data: Mapping[str, Any]) -> "TopicList":
-        """Return the list of topics in `data`, as read from YAML or Hydra.
+        """Return the list of topics in `data`, as read from YAML.
 
         Raises:
             ValueError: the data is invalid; the message has the place, the value and what is allowed.

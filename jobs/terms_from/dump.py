@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from omegaconf import MISSING
-
 from actors.untrusted import parse_json
 from jobs.errors import InputError
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations, read_ahead
 from jobs.store.files.objects import Object
 from jobs.store.units import BYTES, Unit, unit_of_file

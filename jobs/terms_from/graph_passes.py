@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.ids import content_id
 from actors.quantities import quantity
-from jobs.errors import InputError, RunError
+from jobs.errors import InputError, RunError, as_input_error
 from jobs.runtime import lifecycle
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect, show_all
@@ -52,7 +52,7 @@ class GraphInput:
         try:
             return cls(Graph.from_dict(cfg.graph), ConceptList.from_dict(cfg.concepts))
         except ValueError as error:
-            raise InputError(f"terms: {error}") from error
+            raise as_input_error(error) from error
 
     @property
     def hashes(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from actors.quantities import quantity
 from actors.status import Status
 from actors.titles import LONGEST_TERM
 from actors.untrusted import parse_first_json, parse_json, text_lines
-from jobs.errors import InputError
+from jobs.errors import as_input_error
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect
 from jobs.runtime.process.console import say
@@ -121,7 +121,7 @@ def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
     try:
         topics = TopicList.from_dict(cfg.topics)
     except ValueError as error:
-        raise InputError(f"terms: {error}") from error
+        raise as_input_error(error) from error
     tables = sorted(open_tables(cfg.responses, "responses"), key=lambda table: table.uri)
     refuse_shared_keys(tables, groups=("model", "prompt"), row="response")
     plan = TablePlan(

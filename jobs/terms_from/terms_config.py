@@ -5,6 +5,7 @@ from typing import Any
 
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import ReadingRows
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.store import table_plan
 from jobs.terms_from.dump import TermsSource
 
@@ -26,8 +27,8 @@ class PeriodConfig:
 class GraphKeys:
     """Keys of terms from a knowledge graph."""
 
-    concepts: dict[str, Any] = field(default_factory=dict)  # what the entities are about, by theme
-    graph: dict[str, Any] = field(default_factory=dict)  # the graph's properties, types and dates
+    concepts: dict[str, Any] = conf_group("century")  # what the entities are about, by theme
+    graph: dict[str, Any] = conf_group("wikidata")  # the graph's properties, types and dates
     entities: str | None = None  # instead of a dump: the table of entities of an earlier run
     subclass_depth: int | None = None  # steps below a concept at which classes still belong to it; null: any number
     names: list[str] = field(default_factory=lambda: [LABEL, TITLE])  # which names are terms: label, alias, title
@@ -42,7 +43,7 @@ class ResponsesKeys:
     """Keys of terms from language models' responses."""
 
     responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
-    topics: dict[str, Any] = field(default_factory=dict)  # the categories, topics and regions that were asked about
+    topics: dict[str, Any] = conf_group("century")  # the categories, topics and regions that were asked about
     unknown: str = DROP  # lines with a category, topic or region that topics= lacks: drop, or keep them
 
 
@@ -50,7 +51,7 @@ class ResponsesKeys:
 class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
     """Keys of `terms`."""
 
-    source: TermsSource = field(default_factory=TermsSource)
+    source: TermsSource = conf_group("wikidata", TermsSource)
 
     def check(self) -> None:
         """Raise InputError for a value that is not allowed; nothing is read."""

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 
-from omegaconf import MISSING
-
 from actors.errors import first_line
 from actors.titles import TitleMatcher
 from jobs.corpora.corpus import MatchedRow
@@ -22,6 +20,7 @@ from jobs.corpora.wit.byte_scan import FastScan, UncertainError
 from jobs.corpora.wit.csv_rows import RowReader, open_rows
 from jobs.corpora.wit.streams import FAILURES, PARQUET, ByteSource, fast_stream, foreign_format, opened
 from jobs.errors import InputError
+from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.writer import Reject

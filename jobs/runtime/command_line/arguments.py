@@ -12,10 +12,10 @@ from typing import Any, get_origin
 
 from jobs.errors import InputError
 from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, type_of
-from jobs.runtime.configuration.overrides import quoted
+from jobs.runtime.configuration.key_values import quoted
 
 _KEY_VALUE = re.compile(r"[+]*[A-Za-z_][\w.]*=")
-_PLAIN = re.compile(r"[\w./:@*?+-]+")  # an element of a list that Hydra reads as it is
+_PLAIN = re.compile(r"[\w./:@*?+-]+")  # an element of a list that needs no quotes
 
 
 def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional: Sequence[str] = ()) -> list[str]:

@@ -94,7 +94,7 @@ def _named(error: BaseException, name: str, cfg: Any, overrides: Sequence[str]) 
             return error
         error = RunError(f"{sentence}. {faults.KEPT}")
     values = asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else {}
-    chosen = config_files.chosen_options(name, overrides)
+    chosen = config_files.chosen_options(job(name).schema, overrides)
     error_keys.complete(error, values, chosen)
     if error.key is None:
         error.why = named_keys.named(error.why, name, values, chosen)

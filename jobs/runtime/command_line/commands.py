@@ -1,6 +1,6 @@
 """The command `remine`, which lists the jobs or runs one of them.
 
-Configuration, Hydra and pyarrow are imported only where they are needed, because the list of jobs must appear at once.
+Configuration and pyarrow are imported only where they are needed, because the list of jobs must appear at once.
 """
 
 import difflib

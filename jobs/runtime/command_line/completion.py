@@ -37,7 +37,7 @@ def of_job(job: str, schema: type, before: list[str], word: str) -> list[str]:
     already given; a value is completed to the files of its group in `conf/`, or to true and false.
     """
     from jobs.runtime.command_line.help_text import (
-        keys,  # here, because it imports Hydra and pyarrow, which the scripts do not need
+        keys,  # here, because it imports pyarrow, which the scripts do not need
     )
 
     dashes = "--" if word.startswith("-") else ""

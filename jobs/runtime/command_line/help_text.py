@@ -14,14 +14,12 @@ from functools import cache
 from types import NoneType
 from typing import Any, get_origin, get_type_hints
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
-
 from jobs.runtime.configuration import config, config_files
 from jobs.runtime.configuration.key_comments import RARELY, all_comments, explanations
-from jobs.runtime.configuration.key_types import alternatives, nested_dataclass
+from jobs.runtime.configuration.key_types import MISSING, alternatives, defaults, groups, nested_dataclass
 from jobs.runtime.configuration.resources import Resources, StageResources
 
-REQUIRED, REST = "???", "…"  # in place of a default: the key is required; its keys are listed below it
+REQUIRED, REST = MISSING, "…"  # in place of a default: the key is required; its keys are listed below it
 NONE = "null"  # the default of a key that chooses no file
 KEY_COLUMN = 36  # characters; the explanation of a longer key starts on the next line
 WIDEST, NARROWEST = 120, 80
@@ -47,7 +45,8 @@ def keys(job: str, schema: type) -> Iterator[HelpKey]:
     First come the keys that choose a file of conf/ (except those that choose none by default), then the keys of this
     job alone, those that it shares with some jobs, and those of every job; each group in the order of declaration.
     """
-    rare, chosen = set(rare_names(schema, "")), config_files.groups(job)
+    rare = set(rare_names(schema, ""))
+    chosen = {name: option or NONE for name, option in groups(schema).items()}
     listed = list(_below(schema, config.compose(job, schema, []), chosen, ""))
     for key in sorted(listed, key=lambda key: _rank(key.name.split(".")[0], chosen, _separate_names(schema))):
         parts = key.name.split(".")
@@ -62,8 +61,19 @@ def _rank(name: str, chosen: Mapping[str, str], separate: Container[str]) -> int
 
 @cache
 def _separate_names(schema: type) -> frozenset[str]:
-    """Return the fields of the first class, among `schema` and its bases, that declares any."""
-    return frozenset(next(names for owner in schema.__mro__ if (names := inspect.get_annotations(owner))))
+    """Return the new fields of the first class, among `schema` and its bases, that declares any."""
+    of_bases = (
+        {field.name for base in owner.__bases__ if is_dataclass(base) for field in fields(base)}
+        for owner in schema.__mro__
+    )
+    declared = map(set, map(inspect.get_annotations, schema.__mro__))
+    return frozenset(
+        next(
+            names
+            for declared_names, inherited in zip(declared, of_bases, strict=True)
+            if (names := declared_names - inherited)
+        )
+    )
 
 
 def rare_names(schema: type, prefix: str) -> Iterator[str]:
@@ -101,8 +111,7 @@ def _below(schema: type, values: Any, chosen: Mapping[str, str], prefix: str) ->
             continue  # the name of a file of conf/: the group's key chooses another file
         group = not prefix and field.name in chosen
         inner = nested_dataclass(kind)
-        missing = OmegaConf.is_missing(values, field.name)
-        value = REQUIRED if missing else values[field.name]
+        value = values[field.name]
         text = texts.get(field.name, "") or (_first_line(inner) if inner else "")
         if group:
             yield HelpKey(name, chosen[field.name], "", text, config_files.options(field.name, inner))
@@ -111,14 +120,13 @@ def _below(schema: type, values: Any, chosen: Mapping[str, str], prefix: str) ->
         if inner is Resources:
             continue
         if inner is not None and value is None:
-            unset = _below(inner, OmegaConf.structured(inner), chosen, f"{name}.")
+            unset = _below(inner, defaults(inner), chosen, f"{name}.")
             yield from (replace(key, default="null" if key.default == REQUIRED else key.default) for key in unset)
-        elif inner is not None and not missing:
+        elif inner is not None and value != REQUIRED:
             yield from _below(inner, value, chosen, f"{name}.")
-        elif isinstance(value, DictConfig) and value and not group:
-            for entry in map(str, value):
-                default = REQUIRED if OmegaConf.is_missing(value, entry) else _format_default(value[entry])
-                yield HelpKey(f"{name}.{entry}", default, "", text)
+        elif isinstance(value, dict) and value and not group:
+            for entry in value:
+                yield HelpKey(f"{name}.{entry}", _format_default(value[entry]), "", text)
         elif not group:
             yield HelpKey(name, _format_default(value), _kind(kind), text)
 
@@ -129,10 +137,10 @@ def _first_line(schema: type) -> str:
 
 def _format_default(value: Any) -> str:
     """Return a default as a user would type it, shortened."""
-    if isinstance(value, ListConfig):
+    if isinstance(value, list):
         inside = ",".join(map(str, value)) if all(isinstance(v, str | int | float) for v in value) else "…"
         return f"[{textwrap.shorten(inside, SHOWN, placeholder='…')}]"
-    if isinstance(value, DictConfig):
+    if isinstance(value, dict):
         return "{…}" if value else "{}"
     if isinstance(value, bool) or value is None:
         return {None: "null", True: "true", False: "false"}[value]
@@ -160,7 +168,7 @@ def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | No
         ("Keys of every job:", [key for key in set_keys if not key.rare and _is_common(key.name)]),
         ("Rarely needed:", [key for key in set_keys if key.rare]),
     ]
-    if "resources" in config_files.groups(job):
+    if "resources" in groups(schema):
         sections.append((f"STAGE: {', '.join(pools or stages())}; resources= sets:", list(stage_keys())))
     return "\n\n".join(
         "\n".join([title, *(_lines(key, width) for key in entries)]) for title, entries in sections if entries

@@ -1,47 +1,44 @@
-"""Configuration of a job: Hydra composes `conf/`, and the job's dataclass declares the allowed keys and their types.
+"""Configuration of a job: its dataclass declares the keys, their types and defaults; `conf/` has files to choose from.
 
-A job's dataclass extends `Writing`, or `Common` if the job uses Ray; its defaults are in `conf/<job>.yaml`. Each error
-is one line with the key and what is allowed.
+A job's dataclass extends `Writing`, or `Common` if the job uses Ray. Each error is one line with the key and what is
+allowed.
 """
 
 import contextlib
 import difflib
-import functools
 import math
-import pickle
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
-import hydra
-import yaml
-from hydra.core.config_store import ConfigStore
-from hydra.errors import HydraException
-from omegaconf import MISSING, DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
+from actors.errors import FileError, first_line
+from actors.local_models import is_local
 from jobs.errors import InputError
-from jobs.runtime.configuration import config_errors, key_comments, named_keys, own_checkpoints, yaml_parser
-from jobs.runtime.configuration import overrides as override_grammar
-from jobs.runtime.configuration.config_files import (
-    CONF,
-    chosen_options,
-    describe_yaml_error,
-    file_of,
-    options,
-    register_user_files,
+from jobs.runtime.configuration import config_files, key_comments, key_values
+from jobs.runtime.configuration.key_types import (
+    LISTS,
+    MISSING,
+    UNKNOWN,
+    alternatives,
+    conf_group,
+    defaults,
+    groups,
+    hints,
+    is_required,
+    nested_dataclass,
+    type_of,
 )
-from jobs.runtime.configuration.key_types import nested_dataclass, type_of
-from jobs.runtime.configuration.listed_models import read_models
+from jobs.runtime.configuration.key_values import UnknownKeyError
 from jobs.runtime.configuration.resources import Resources, check
 
 CALIBRATE = "calibrate"  # a value of plan=
-# Parts of Hydra's own configuration that jobs do not use; composing without them takes a quarter less time.
-_HYDRA_PARTS = ("launcher", "sweeper", "help", "hydra_help", "output", "job_logging", "hydra_logging")
-yaml_parser.install()
 _NEAR = 0.76  # least similarity at which a name is suggested; lang and plan have a similarity of 0.75
+_REFERENCE = re.compile(r"\$\{([^${}:]+)(:?)[^{}]*\}")  # to a key, or to a resolver with its arguments
+_GLOBAL = "_global_"  # the package of a file that also sets keys outside its group
+_CHECKPOINT, _NAME = "checkpoint", "name"
+_DESCRIBED = ("revision", "pretrained", "memory_gb", "licence")  # keys that describe the checkpoint of a file of conf/
 
 
 @dataclass
@@ -78,7 +75,7 @@ class Common(Writing):
     timings: bool = False  # print where the seconds went (-v): imports, Ray, start of the workers, first batch
     log: str = "text"  # rarely: format of what is printed: text, or json for one JSON object per line
     ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
-    resources: Resources = field(default_factory=Resources)  # what each stage may use
+    resources: Resources = conf_group("laptop", Resources)  # what each stage may use
 
 
 @dataclass
@@ -96,7 +93,7 @@ class FailingRows(ReadingRows):
     max_error_share: float = 0.01
 
 
-def load(job: str, schema: type, overrides: list[str]) -> Any:
+def load(job: str, schema: type, overrides: Sequence[str]) -> Any:
     """Compose the configuration of `job` with the command line's `key=value` overrides.
 
     Returns an instance of the dataclass `schema`.
@@ -104,31 +101,28 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
     Raises:
         InputError: an unknown key or option, a value of the wrong type, or a required key without a value.
     """
-    composed = compose(job, schema, overrides)
-    try:
-        # Not OmegaConf.missing_keys, which resolves interpolations: `prepare` may have to do that.
-        if missing := sorted(_keys_with(lambda value: value == MISSING, OmegaConf.to_container(composed))):
-            keys = ", ".join(f"{key}=" for key in missing)
-            raise InputError(f"{keys}: required; remine {job} --help explains every key")
-        if (prepare := getattr(schema, "prepare", None)) is not None:
-            composed = prepare(composed)  # while its interpolations are not resolved
+    values = compose(job, schema, overrides)
+    # Before references are resolved: `prepare` may have to do that.
+    if missing := sorted(_keys_with(lambda value: value == MISSING, values)):
+        keys = ", ".join(f"{key}=" for key in missing)
+        raise InputError(f"{keys}: required; remine {job} --help explains every key")
+    if (prepare := getattr(schema, "prepare", None)) is not None:
+        values = prepare(values)
+    with _of(job):
+        values = _resolved(schema, values)
         # NaN passes every comparison with a limit.
-        if key := next(_keys_with(_is_nan, OmegaConf.to_container(composed, resolve=True)), None):
-            raise InputError(f"{job}: {key}=nan: expected a number")
-        config = OmegaConf.to_object(composed)
-    except OmegaConfBaseException as error:
-        raise InputError(f"{job}: {config_errors.describe(error)}") from error
-    except InputError:
-        raise
-    except ValueError as error:  # from a settings dataclass in actors/, which validates its values
-        values: Any = OmegaConf.to_container(composed, resolve=True)
-        message = named_keys.named(str(error), job, values, chosen_options(job, overrides))
-        raise InputError(f"{job}: {message}") from error
+        if key := next(_keys_with(lambda value: isinstance(value, float) and math.isnan(value), values), None):
+            raise InputError("expected a number", key=key, value=math.nan)
+        try:
+            config = built(schema, values)
+        except FileError as error:
+            option = config_files.chosen_options(schema, overrides).get(error.kind)
+            raise InputError(error.why, key=error.kind, value=option) from error
     if (resources := getattr(config, "resources", None)) is not None:
         check(resources)
     if isinstance(plan := getattr(config, "plan", False), str):
         check_plan(plan, calibrates=resources is not None)
-    read_models(job, config, overrides, load)
+    _read_models(job, config, overrides)
     return config
 
 
@@ -143,23 +137,267 @@ def check_plan(plan: bool | str, *, calibrates: bool) -> None:
         raise InputError(f"plan={plan}: must be one of true{others}")
 
 
-def compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
-    """Return the composed configuration; required keys may still be missing.
+def compose(job: str, schema: type, overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the values of all keys, nested; those of required keys may still be missing.
 
     Raises:
         InputError: as `load`, except for missing keys.
     """
-    override_grammar.check(job, schema, overrides)
-    if (override := override_grammar.with_unknown_key(schema, overrides)) is not None:
-        named = {override_grammar.key_of(other).partition(".")[0] for other in overrides}
-        raise InputError(f"{job}: {_unknown_key(job, schema, [], override, named=named)}")
-    hydra_overrides = [override_grammar.to_hydra(schema, override) for override in overrides]
-    return _compose(job, schema, register_user_files(job, hydra_overrides))
+    with _of(job):
+        _check_forms(schema, overrides)
+        unknown = (override for override in overrides if type_of(schema, key_of(override)) is UNKNOWN)
+        if (override := next(unknown, None)) is not None:
+            named = {key_of(other).partition(".")[0] for other in overrides}
+            raise InputError(_unknown_key(job, schema, override, compose(job, schema, []), named))
+        chosen = config_files.chosen_options(schema, overrides)
+        values = defaults(schema)
+        for name, option in chosen.items():
+            if option is not None:
+                values = _with_file(job, schema, values, name, option)
+        checkpoints = _checkpoints(values)
+        for override in overrides:
+            if key_of(override) not in chosen:
+                values = _with_override(job, schema, values, override)
+        return _without_descriptions(values, checkpoints, set(map(key_of, overrides)))
 
 
-def as_yaml(job: str, schema: type, overrides: list[str]) -> str:
+def key_of(override: str) -> str:
+    """Return the dotted key of `override`; it may be an unknown option with dashes, which `arguments` passes on."""
+    return override.partition("=")[0].lstrip("+").removeprefix("--")
+
+
+def as_yaml(job: str, schema: type, overrides: Sequence[str]) -> str:
     """Return the composed configuration as YAML; required keys without a value are ???."""
-    return OmegaConf.to_yaml(compose(job, schema, overrides))
+    from omegaconf import OmegaConf  # which quotes texts that look like numbers
+
+    return OmegaConf.to_yaml(OmegaConf.create(compose(job, schema, overrides)))
+
+
+@contextlib.contextmanager
+def _of(job: str) -> Iterator[None]:
+    """Give errors the job whose configuration is wrong."""
+    try:
+        yield
+    except InputError as error:
+        error.job = error.job or job
+        raise
+
+
+def _check_forms(schema: type, overrides: Sequence[str]) -> None:
+    """Check that each override is `key=value`, with a value in a form that the key's type allows."""
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key or key.startswith("~"):
+            raise InputError(f"{override!r} is not key=value")
+        kind = type_of(schema, key)
+        if get_origin(kind) is list and value[:1] != "[":
+            raise InputError(f"{override}: expected a list, as in {key}=[a,b]")
+        if is_dataclass(kind) and key not in groups(schema) and value[:1] != "{" and value != "null":
+            keys = ", ".join(f"{key}.{field.name}=" for field in fields(kind))
+            raise InputError(f"{override}: holds several keys; set one of {keys}")
+        if value == "null" and is_dataclass(kind):
+            raise InputError(f"{override}: this key cannot be null")
+        if not value and set(alternatives(kind)) == {str, type(None)}:  # usually an unset variable of the shell
+            raise InputError(f"{override}: empty value; for no value, use {key}=null")
+        if not value and kind is str and is_required(schema, key):
+            raise InputError(f"{override}: empty value; the key is required")
+
+
+def _with_file(job: str, schema: type, values: dict[str, Any], name: str, option: str) -> dict[str, Any]:
+    """Return `values` with those of the file `option` of a group."""
+    kind = type_of(schema, name)
+    allowed = config_files.options(name, nested_dataclass(kind))
+    is_own = option.endswith(".yaml")
+    try:
+        for package, keys in config_files.read_option(name, option):
+            content = keys if package == _GLOBAL else {name: keys}
+            values = key_values.merge(schema, values, content, "")
+    except FileNotFoundError as error:
+        hint = _hint_of_file(option) or _hint(option, allowed) or _hint_of_checkpoint(name, option)
+        why = f"no such option{hint}; must be one of {', '.join(allowed)}, or your own .yaml file"
+        raise InputError(why, key=name, value=option) from error
+    except UnknownKeyError as error:
+        key = error.key.removeprefix(f"{name}.")
+        why = f"{key}: no such key{_hint(key.rpartition('.')[2], error.allowed)}; must be one of "
+        why = (
+            f"{why}{', '.join(error.allowed)}"
+            if is_own
+            else (f"has keys that {job} does not have; must be one of {', '.join(allowed)}")
+        )
+        raise InputError(why, key=name, value=option) from error
+    except InputError as error:
+        if error.key is None or error.key == name:
+            raise
+        key = error.key.removeprefix(f"{name}.")
+        raise InputError(InputError(error.why, key=key, value=error.value).sentence, key=name, value=option) from error
+    return values
+
+
+def _with_override(job: str, schema: type, values: dict[str, Any], override: str) -> dict[str, Any]:
+    """Return `values` with that of `key=value`."""
+    name, _, text = override.partition("=")
+    key = key_of(override)
+    path = key.split(".")
+    kind = type_of(schema, key)
+    value = key_values.read(text, kind)
+    if isinstance(value, str) and "${" in value:
+        value = _as_text(values, str(value))
+    adds = name.startswith("+") or path[0] not in groups(schema)
+    try:
+        return key_values.replaced(schema, values, path, value, adds=adds)
+    except UnknownKeyError as error:
+        if error.key != key and not key.startswith(f"{error.key}."):  # a key of a mapping
+            name = error.key.removeprefix(f"{key}").lstrip(".0123456789[]")
+            why = f"{name}: no such key{_hint(name, error.allowed)}; must be one of {', '.join(error.allowed)}"
+            raise InputError(f"{override}: {why}") from error
+        raise InputError(_unknown_key(job, schema, override, values, frozenset())) from error
+
+
+def _as_text(values: Mapping[str, Any], text: str) -> str:
+    """Return `text` so that a `${` that does not begin a reference to a key or a resolver is part of the text."""
+    if _REFERENCE.fullmatch(text):
+        return text
+    references = _REFERENCE.findall(text)
+    if len(references) == text.count("${") and all(_exists(values, *reference) for reference in references):
+        return text
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+
+
+def _exists(values: Any, name: str, of_resolver: str) -> bool:
+    if of_resolver:
+        from omegaconf import OmegaConf
+
+        return OmegaConf.has_resolver(name)
+    for part in name.split("."):
+        if not isinstance(values, dict) or part not in values:
+            return False
+        values = values[part]
+    return True
+
+
+def _checkpoints(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the checkpoint of each model of a configuration, by group."""
+    return {
+        name: model[_CHECKPOINT] for name, model in values.items() if isinstance(model, dict) and _CHECKPOINT in model
+    }
+
+
+def _without_descriptions(values: dict[str, Any], of_files: Mapping[str, str], keys: Collection[str]) -> dict[str, Any]:
+    """Return `values` without what files of conf/ say about checkpoints that the command line replaces.
+
+    The file of `model=qwen2.5-vl-7b` also has the commit, the licence and the memory of its checkpoint, which do not
+    hold for `model.checkpoint=org/other`. Such a model is named after its checkpoint.
+
+    Args:
+        of_files: the checkpoints of the configuration without the keys of the command line.
+        keys: the keys of the command line, which keep their values.
+    """
+    changed: dict[str, Any] = {}
+    for name, checkpoint in _checkpoints(values).items():
+        if of_files.get(name) == checkpoint:
+            continue
+        described: dict[str, str | None] = dict.fromkeys(_DESCRIBED)
+        if "${" not in checkpoint:
+            described[_NAME] = re.split("[/:]", checkpoint.rstrip("/"))[-1]
+        model = values[name]
+        stays = {key for key in described if key not in model or f"{name}.{key}" in keys}
+        changed[name] = model | {key: value for key, value in described.items() if key not in stays}
+    return values | changed
+
+
+def _resolved(schema: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Return `values` with references `${…}` replaced by what they refer to."""
+    if not any(_keys_with(lambda value: isinstance(value, str) and "${" in value, values)):
+        return values
+    from omegaconf import OmegaConf  # here, because few configurations have one
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        resolved: Any = OmegaConf.to_container(OmegaConf.create(values), resolve=True)
+    except OmegaConfBaseException as error:
+        raise InputError(describe(error)) from error
+    return {name: key_values.convert(hints(schema)[name], value, name) for name, value in resolved.items()}
+
+
+def describe(error: Exception) -> str:
+    """Return an error of OmegaConf in one line, with its key if it has one."""
+    key = getattr(error, "full_key", None)
+    return f"{key}: {first_line(error)}" if key else first_line(error)
+
+
+def built(kind: Any, value: Any, key: str = "") -> Any:
+    """Return the value of a key with mappings as the dataclasses that its type names."""
+    inner = nested_dataclass(kind)
+    if inner is not None and isinstance(value, Mapping):
+        below = {
+            name: built(hints(inner)[name], inner_value, f"{key}.{name}" if key else name)
+            for name, inner_value in value.items()
+        }
+        try:
+            return inner(**below)
+        except (InputError, FileError):
+            raise
+        except ValueError as error:  # of settings of a stage, whose messages begin with `key=value`
+            raise InputError(f"{key}.{error}" if key else str(error)) from error
+    if isinstance(value, list):
+        element = next((get_args(member)[0] for member in alternatives(kind) if get_origin(member) is list), Any)
+        return [built(element, item, key) for item in value]
+    if isinstance(value, Mapping):
+        element = next((get_args(member)[1] for member in alternatives(kind) if get_origin(member) is dict), Any)
+        return {name: built(element, item, f"{key}.{name}") for name, item in value.items()}
+    return value
+
+
+def _read_models(job: str, config: Any, overrides: Sequence[str]) -> None:
+    """Replace the names in lists such as `models=[A,B]` by their models, and the model of the single key by the first.
+
+    Keys below the single key, such as `model.dtype`, apply to each of the models.
+
+    Args:
+        config: the job's configuration; modified in place.
+        overrides: the overrides of `config`.
+
+    Raises:
+        InputError: a model is unknown or listed twice, or an override chooses a single model as well.
+    """
+    for listed in fields(config):
+        if (key := listed.metadata.get(LISTS)) is None or not (names := getattr(config, listed.name)):
+            continue
+        shared = [override for override in overrides if key_of(override) != listed.name]
+        models = []
+        for name in names:
+            if not isinstance(name, str):
+                raise InputError(f"{listed.name}: {name!r}: expected names of conf/{key}, or paths of YAML files")
+            try:
+                models.append(getattr(load(job, type(config), [*shared, *_choice(key, name)]), key))
+            except InputError as error:
+                if error.key == key:
+                    error.key, error.job = listed.name, None
+                raise
+        _refuse_single(overrides, key, listed.name)
+        called = [model.name for model in models]
+        if duplicate := next((name for name in called if called.count(name) > 1), None):
+            shown = ",".join(map(str, names))
+            raise InputError(f"{listed.name}=[{shown}]: duplicate {duplicate}; name each model once")
+        setattr(config, listed.name, models)
+        setattr(config, key, models[0])
+
+
+def _refuse_single(overrides: Sequence[str], key: str, listed: str) -> None:
+    """Raise InputError if an override chooses the model of `key`, which the list would replace."""
+    single = {key, f"{key}.checkpoint", f"{key}.name"}
+    if override := next((override for override in overrides if key_of(override) in single), None):
+        raise InputError(
+            f"{override}: not allowed with {listed}=, which names all models; add the model to {listed}=, or omit it"
+        )
+
+
+def _choice(key: str, name: str) -> list[str]:
+    """Return the overrides that choose the model `name`: an option, the path of a file, or `local:NAME@OTHER`."""
+    if not is_local(name):
+        return [f"{key}={name}"]
+    called = name.partition("@")[2] or name.partition(":")[2]
+    return [f"{key}=local-tiny", f"{key}.checkpoint='{name}'", f"{key}.name='{called}'"]
 
 
 def _keys_with(test: Callable[[Any], bool], values: Any, key: str = "") -> Iterator[str]:
@@ -169,98 +407,6 @@ def _keys_with(test: Callable[[Any], bool], values: Any, key: str = "") -> Itera
             yield from _keys_with(test, value, f"{key}.{name}" if key else str(name))
     elif test(values):
         yield key
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
-    choices = tuple(override for override in overrides if override_grammar.chooses_file(override))
-    try:
-        composed = pickle.loads(_compose_files(job, schema, choices))
-        named = own_checkpoints.checkpoints(composed)
-        for override in overrides:
-            if override not in choices:
-                override_grammar.apply(composed, override)
-        own_checkpoints.forget_descriptions(composed, named, map(override_grammar.key_of, overrides))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise InputError(f"{job}: {describe_yaml_error(error, mark.name if mark else 'conf')}") from error
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise InputError(f"{job}: {_explain(job, schema, overrides, error)}") from error
-    return composed
-
-
-@functools.lru_cache(maxsize=256)
-def _compose_files(job: str, schema: type, choices: tuple[str, ...]) -> bytes:
-    """Return the pickled files of conf/ that `choices` select; cached, since a pipeline composes a job many times.
-
-    Hydra takes 0.1 s; copying its configuration takes seven times as long as reading it from these bytes.
-    """
-    with _stored(job, schema), hydra.initialize_config_dir(str(CONF), version_base="1.3", job_name=job):
-        return pickle.dumps(hydra.compose(job, overrides=list(choices)))
-
-
-@functools.cache
-def _trimmed_store() -> ConfigStore:
-    """Hydra's store, with `_HYDRA_PARTS` left out of what Hydra's own configuration consists of.
-
-    Overrides that delete them, `~hydra/PART`, would be parsed and resolved for each composition.
-    """
-    store = ConfigStore.instance()
-    node = store.repo["hydra"]["config.yaml"].node
-    node.defaults = [part for part in node.defaults if not set(part) & set(_HYDRA_PARTS)]
-    return store
-
-
-@functools.cache
-def _schema_node(schema: type) -> DictConfig:
-    return OmegaConf.structured(schema)
-
-
-@contextlib.contextmanager
-def _stored(job: str, schema: type) -> Iterator[None]:
-    """Keep the schema in Hydra's store only within the context: Hydra copies the whole store for each composition."""
-    store = _trimmed_store()
-    store.store(name=f"{job}_schema", node=_schema_node(schema))
-    try:
-        yield
-    finally:
-        del store.repo[f"{job}_schema.yaml"]
-
-
-def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> str:
-    """Return why composing failed: the override, the problem and what is allowed."""
-    match config_errors.cause_of(error):
-        case config_errors.UnknownOption(group, option):
-            allowed = options(group, nested_dataclass(type_of(schema, group)))
-            # Hydra takes the part before a slash for a folder.
-            option = next((value for value in _values_of(group, overrides) if value.endswith(option)), option)
-            hint = _hint_of_file(option) or _hint(option, allowed) or _hint_of_checkpoint(group, option)
-            return (
-                f"{group}={option}: no such option{hint}; must be one of {', '.join(allowed)}, or your own .yaml file"
-            )
-        case config_errors.ForeignKey(group, option, key):
-            kind = nested_dataclass(type_of(schema, group))
-            allowed = options(group, kind)
-            if file_of(option) == option:
-                return f"{group}={option}: has keys that {job} does not have; must be one of {', '.join(allowed)}"
-            parent = nested_dataclass(type_of(schema, f"{group}.{key}".rpartition(".")[0]))
-            keys = sorted(field.name for field in fields(parent)) if parent else []
-            hint = _hint(key.rpartition(".")[2], keys)
-            return f"{group}={file_of(option)}: {key}: no such key{hint}; must be one of {', '.join(keys)}"
-        case config_errors.WrongValue(group, option, problem):
-            return f"{group}={file_of(option)}: {problem}"
-    if isinstance(error, override_grammar.UnknownKeyError):
-        others = [override for override in overrides if override_grammar.key_of(override) != error.key]
-        override = next((override for override in overrides if override not in others), error.key)
-        return _unknown_key(job, schema, others, override) or f"{override}: {config_errors.describe(error)}"
-    return config_errors.describe(error)
-
-
-def _values_of(key: str, overrides: Sequence[str]) -> list[str]:
-    return [override.partition("=")[2] for override in overrides if override.startswith(f"{key}=")]
 
 
 def _hint_of_file(option: str) -> str:
@@ -278,31 +424,25 @@ def _hint_of_checkpoint(group: str, option: str) -> str:
     return ""
 
 
-def _unknown_key(
-    job: str, schema: type, others: list[str], override: str, *, named: Collection[str] = frozenset()
-) -> str:
-    """Return the message that the key of `override` does not exist, with the keys next to it; empty if it exists.
+def _unknown_key(job: str, schema: type, override: str, values: Mapping[str, Any], named: Collection[str]) -> str:
+    """Return the message that the key of `override` does not exist, with the keys next to it.
 
     Args:
-        others: the other overrides.
+        values: the configuration without the override.
         named: keys, or groups of keys, that are set.
     """
-    typed = override_grammar.as_typed(override)
-    try:
-        node: Any = _compose(job, schema, others)
-    except InputError:
-        return f"{typed}: no such key"
-    path = override_grammar.key_of(override).split(".")
-    for depth, name in enumerate(path):
-        if not isinstance(node, DictConfig) or name not in node:
-            allowed = sorted(map(str, node)) if isinstance(node, DictConfig) else []
-            hint = _hint(name, allowed, prefix="".join(f"{parent}." for parent in path[:depth]))
-            if not hint and not depth:
-                hint = _hint_below(name, node) or _hint_of_comments(name, schema) or _hint_of_required(node, named)
-            parent = f" in {'.'.join(path[:depth])}" if depth else ""
-            return f"{typed}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
-        node = node[name] if not OmegaConf.is_missing(node, name) else None
-    return ""
+    typed = override.removesuffix("=") if override.startswith("--") else override
+    node: Any = values
+    path = key_of(override).split(".")
+    depth, name = 0, path[0]
+    while isinstance(node, dict) and name in node and depth + 1 < len(path):
+        node, depth, name = node[name], depth + 1, path[depth + 1]
+    allowed = sorted(map(str, node)) if isinstance(node, dict) else []
+    hint = _hint(name, allowed, prefix="".join(f"{parent}." for parent in path[:depth]))
+    if not hint and not depth:
+        hint = _hint_below(name, node) or _hint_of_comments(name, schema) or _hint_of_required(node, named)
+    parent = f" in {'.'.join(path[:depth])}" if depth else ""
+    return f"{typed}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
 
 
 def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
@@ -313,16 +453,16 @@ def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
     return f" (did you mean {prefix}{near[0]}?)" if near else ""
 
 
-def _hint_of_required(node: DictConfig, named: Collection[str]) -> str:
+def _hint_of_required(node: Mapping[str, Any], named: Collection[str]) -> str:
     """Return the required keys that are not set, such as `queries=` for somebody who typed `input=`."""
-    missing = (name for name in map(str, node) if OmegaConf.is_missing(node, name))
+    missing = (name for name, value in node.items() if value == MISSING)
     required = [f"{name}=" for name in missing if name != "out" and name not in named]
     return f" (required: {', '.join(required)})" if required else ""
 
 
-def _hint_below(name: str, node: DictConfig) -> str:
+def _hint_below(name: str, node: Mapping[str, Any]) -> str:
     """Return a hint with the one key below `node` whose last part is, or begins with, `name`; empty otherwise."""
-    keys = _keys_with(lambda _: True, OmegaConf.to_container(node))
+    keys = _keys_with(lambda _: True, node)
     longer = [key for key in keys if "." in key and key.rsplit(".", 1)[1].startswith(name) and "resources." not in key]
     exact = [key for key in longer if key.rsplit(".", 1)[1] == name]
     return f" (did you mean {(exact or longer)[0]}?)" if len(exact or longer) == 1 else ""

@@ -2,29 +2,48 @@
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from actors import ROOT
 from actors.errors import first_line
-from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.runtime.configuration.config_errors import describe
+from jobs.runtime.configuration.key_types import groups
 from jobs.store.files import locations
 from jobs.store.files.local_files import path_hint
 
 CONF = ROOT / "conf"
-# Hydra reads this line in files, but not in stored configurations: their keys belong to the package, not to the group.
-_PACKAGE = re.compile(r"(?:\ufeff?#.*\n)*\ufeff?# @package (\S+)")
+# In a file's first comments: its keys belong to this package, such as _global_, not to the group.
+_PACKAGE = re.compile(r"(?:#.*\n)*# @package (\S+)")
+_SELF, _DEFAULTS = "_self_", "defaults"
+_EXPONENT = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$")  # PyYAML's need a point and a sign
 T = TypeVar("T")
-_user_files: dict[str, str] = {}  # name of an option that a user's file became -> path of the file
+Part = tuple[str, dict[str, Any]]  # the package of a file's keys, and the keys with their values
+
+
+@functools.cache
+def _loader() -> Any:
+    """Return a class that reads YAML with libyaml if it is there, refuses duplicate keys and reads no dates."""
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc, valid-type]
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+            names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                place = node.start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"found duplicate key {twice}", place)
+            return super().construct_mapping(node, deep=deep)
+
+    Loader.yaml_implicit_resolvers = {
+        letter: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for letter, resolvers in base.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789."))
+    return Loader
 
 
 def read_named(key: str, name: str, parse: Callable[[Any], T], *, folder: str, noun: str) -> T:
@@ -40,36 +59,29 @@ def read_named(key: str, name: str, parse: Callable[[Any], T], *, folder: str, n
     files = ", ".join(sorted(file.stem for file in (CONF / folder).glob("*.yaml")))
     path = locations.absolute(name) if name.endswith(".yaml") else str(CONF / folder / f"{name}.yaml")
     if not name.endswith(".yaml") and not Path(path).exists():
-        raise InputError(f"{key}={name}: no such table of {noun}; must be one of {files}, or your own .yaml file")
+        raise InputError(
+            f"no such table of {noun}; must be one of {files}, or your own .yaml file", key=key, value=name
+        )
     try:
         with locations.named_errors(path):
             content = yaml.safe_load(locations.read_bytes(path))
         return parse(content)
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"{key}={name}: not a table of {noun} ({first_line(error)}); must be one of {files}, or a file like those "
-            f"of conf/{folder}"
+            f"not a table of {noun} ({first_line(error)}); must be one of {files}, or a file like those of "
+            f"conf/{folder}",
+            key=key,
+            value=name,
         ) from error
 
 
-@functools.cache
-def groups(job: str) -> Mapping[str, str]:
-    """Return the keys of `job` that choose a file of conf/, with the file that they choose by default."""
-    file = OmegaConf.to_container(OmegaConf.load(CONF / f"{job}.yaml"))
-    assert isinstance(file, dict)
-    chosen: dict[str, Any] = {}
-    for entry in file["defaults"]:
-        chosen |= entry if isinstance(entry, dict) else {}
-    return {str(key): "null" if value is None else str(value) for key, value in chosen.items()}
-
-
-def chosen_options(job: str, overrides: Sequence[str]) -> dict[str, str]:
-    """Return the option, or the path of the user's file, that overrides or defaults choose in each group of `job`."""
-    chosen = dict(groups(job))
+def chosen_options(schema: type, overrides: Sequence[str]) -> dict[str, str | None]:
+    """Return the option, or the path of the user's file, that overrides or defaults choose in each group of a job."""
+    chosen = dict(groups(schema))
     for override in overrides:
         key, _, value = override.partition("=")
         if key in chosen:
-            chosen[key] = value.strip("'\"")
+            chosen[key] = None if value == "null" else value.strip("'\"")
     return chosen
 
 
@@ -78,31 +90,83 @@ def options(group: str, schema: type | None) -> tuple[str, ...]:
     files = sorted((CONF / group).glob("*.yaml"))
     if schema is None:
         return tuple(path.stem for path in files)
-    allowed = {"defaults", *(field.name for field in fields(schema))}
-    return tuple(path.stem for path in files if allowed >= _keys(path, group))
+    allowed = {field.name for field in fields(schema)}
+    return tuple(path.stem for path in files if allowed >= _keys_of_group(path, group))
 
 
-def _keys(path: Path, group: str) -> set[str]:
-    """Return the keys of `group` that a file of conf/ has."""
-    mapping = _mapping(path.as_posix(), path.read_bytes())
-    if _PACKAGE.match(path.read_text("utf-8")):  # the file also has keys of other groups
-        mapping = mapping.get(group, {})
-    return set(map(str, mapping))
+def _keys_of_group(path: Path, group: str) -> set[str]:
+    """Return the keys of `group` that a file of conf/ has; it may also have keys of other groups."""
+    package, mapping = _own_part(path, group)
+    keys = mapping if package == group else mapping.get(group, {})
+    return {str(key) for key in keys if key != _DEFAULTS}
 
 
-def register_user_files(job: str, overrides: list[str]) -> list[str]:
-    """Return `overrides` with each `group=FILE.yaml` replaced by an option of the group with the file's contents.
+def read_option(group: str, option: str) -> tuple[Part, ...]:
+    """Return the content of `option`, a file of conf/ or the path of a user's file, and of those that it names.
+
+    Of parts with the same key, the last one counts.
 
     Raises:
-        InputError: a file cannot be read, or is not a mapping in YAML.
+        InputError: the user's file cannot be read, or is not a mapping in YAML.
+        FileNotFoundError: conf/ has no such file.
     """
-    job_groups = groups(job)
-    return [_register(override, job_groups) for override in overrides]
+    if not option.endswith(".yaml"):
+        if option not in options(group, None):
+            raise FileNotFoundError(option)
+        return _expanded(group, _own_part(CONF / group / f"{option}.yaml", group))
+    if not locations.is_s3(option) and not Path(option).expanduser().exists():
+        raise InputError(f"does not exist{path_hint(locations.absolute(option))}", key=group, value=option)
+    try:
+        with locations.named_errors(option):
+            text = locations.read_bytes(locations.absolute(option))
+        return _expanded(group, _parsed(option, text, group))
+    except InputError as error:
+        raise InputError(f"{group}={error}") from error
 
 
-def file_of(option: str) -> str:
-    """Return the path of the user's file that became `option`; `option` itself if it is a file of conf/."""
-    return _user_files.get(option, option)
+@functools.cache
+def _own_part(path: Path, group: str) -> Part:
+    """Return the package and the keys of a file of conf/; cached, since a pipeline composes many configurations."""
+    return _parsed(path.as_posix(), path.read_bytes(), group)
+
+
+def _expanded(group: str, part: Part) -> tuple[Part, ...]:
+    """Return a file's part after, or among, those of the files of its group that its `defaults` name."""
+    package, mapping = part
+    named = mapping.get(_DEFAULTS, [_SELF])
+    file_part = (package, {key: value for key, value in mapping.items() if key != _DEFAULTS})
+    parts: list[Part] = [] if _SELF in named else [file_part]
+    for name in named:
+        parts += [file_part] if name == _SELF else read_option(group, name)
+    return tuple(parts)
+
+
+def _parsed(file: str, content: bytes, group: str) -> Part:
+    """Return the package and the keys of the content of a file."""
+    try:
+        text = content.decode("utf-8-sig")
+        mapping = yaml.load(text, Loader=_loader())
+        if "${" in text:
+            check_interpolations(mapping)
+    except yaml.YAMLError as error:
+        raise InputError(describe_yaml_error(error, file)) from error
+    except ValueError as error:
+        raise InputError(f"{file}: not a configuration ({first_line(error)}); it must be a mapping of keys") from error
+    if not isinstance(mapping, dict) and mapping is not None:
+        raise InputError(f"{file}: not a configuration; it must be a mapping of keys")
+    package = _PACKAGE.match(text)
+    return package[1] if package else group, mapping or {}
+
+
+def check_interpolations(values: Any) -> None:
+    """Raise ValueError if a `${` does not begin a reference to a key or a resolver."""
+    from omegaconf import OmegaConf  # here, because few configurations have one
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        OmegaConf.create(values)
+    except OmegaConfBaseException as error:
+        raise ValueError(first_line(error)) from error
 
 
 def describe_yaml_error(error: yaml.YAMLError, file: str) -> str:
@@ -113,35 +177,3 @@ def describe_yaml_error(error: yaml.YAMLError, file: str) -> str:
     if "cannot start any token" in problem:
         problem += "; indent with spaces, not tabs, and quote a value that begins with @ or `"
     return f"{file}{line}: not YAML ({problem})"
-
-
-def _register(override: str, job_groups: Mapping[str, str]) -> str:
-    group, _, value = override.partition("=")
-    path = value.strip("'\"")
-    if group not in job_groups or not path.endswith(".yaml"):
-        return override
-    if not locations.is_s3(path) and not Path(path).expanduser().exists():
-        raise InputError(f"{group}={path}: does not exist{path_hint(locations.absolute(path))}")
-    try:
-        with locations.named_errors(path):
-            text = locations.read_bytes(locations.absolute(path))
-        node = _mapping(path, text)
-    except InputError as error:
-        raise InputError(f"{group}={error}") from error
-    option = f"user_{content_id(path, text.decode('utf-8', 'replace'))}"
-    package = _PACKAGE.match(text.decode("utf-8", "replace"))
-    ConfigStore.instance().store(group=group, name=option, node=node, package=package[1] if package else None)
-    _user_files[option] = path
-    return f"{group}={option}"
-
-
-def _mapping(file: str, text: bytes) -> DictConfig:
-    try:
-        content = OmegaConf.create(text.decode("utf-8-sig"))
-    except yaml.YAMLError as error:
-        raise InputError(describe_yaml_error(error, file)) from error
-    except (UnicodeDecodeError, OmegaConfBaseException) as error:
-        raise InputError(f"{file}: not a configuration ({describe(error)}); it must be a mapping of keys") from error
-    if not isinstance(content, DictConfig):
-        raise InputError(f"{file}: not a configuration; it must be a mapping of keys")
-    return content

@@ -36,7 +36,7 @@ def all_comments(schema: type) -> dict[str, str]:
     comments: dict[str, str] = {}
     for owner in reversed(schema.__mro__):
         if is_dataclass(owner):
-            comments |= _comments(owner)
+            comments |= {name: text for name, text in _comments(owner).items() if text or name not in comments}
     return comments
 
 

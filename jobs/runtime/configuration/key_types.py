@@ -1,12 +1,32 @@
-"""Types of configuration keys, read from the annotations of a job's dataclass."""
+"""Declaration of configuration keys by the fields of a job's dataclass, and the types of these keys."""
 
 import functools
 import types
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import asdict, field, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+MISSING: Any = "???"  # the default of a key that is required
 UNKNOWN = object()  # the type of a key that does not exist
+LISTS = "lists"  # in a field's metadata: the key of which the field lists several options; empty: its single option
+_GROUP = "group"  # in a field's metadata: the file of conf/NAME that the key chooses by default; None: no file
+
+
+def conf_group(default: str | None, factory: Any = dict) -> Any:
+    """Return a field whose key chooses a file of `conf/`, in the folder of its name.
+
+    Args:
+        default: the file that is chosen by default, without its ending; None: no file.
+        factory: makes the value that the file's keys replace.
+    """
+    return field(default_factory=factory, metadata={_GROUP: default})
+
+
+@functools.cache
+def groups(schema: type) -> dict[str, str | None]:
+    """Return the keys of `schema` that choose a file of `conf/`, with the file that they choose by default."""
+    return {field.name: field.metadata[_GROUP] for field in fields(schema) if _GROUP in field.metadata}
 
 
 def type_of(schema: Any, key: str) -> Any:
@@ -15,24 +35,21 @@ def type_of(schema: Any, key: str) -> Any:
         inner = nested_dataclass(schema)
         if inner is None:
             return Any if schema is Any or get_origin(schema) is dict else UNKNOWN
-        hints = _hints(inner)
-        if name not in hints:
+        schema = hints(inner).get(name, UNKNOWN)
+        if schema is UNKNOWN:
             return UNKNOWN
-        schema = hints[name]
     return schema
 
 
 def is_required(schema: Any, key: str) -> bool:
     """Return whether the dotted `key` has no default value."""
-    from omegaconf import MISSING  # here, because lists and completions do not need it
-
     parent, _, name = key.rpartition(".")
     inner = nested_dataclass(type_of(schema, parent) if parent else schema)
     return inner is not None and any(field.name == name and field.default == MISSING for field in fields(inner))
 
 
 @functools.cache
-def _hints(schema: type) -> dict[str, Any]:
+def hints(schema: type) -> dict[str, Any]:
     """Return the types of a dataclass's keys; cached, since evaluating annotations is the slow part of a look-up."""
     return get_type_hints(schema)
 
@@ -48,3 +65,12 @@ def alternatives(kind: Any) -> Iterator[Any]:
 def nested_dataclass(kind: Any) -> type | None:
     """Return the dataclass that `kind` is or has as an alternative; None if there is none."""
     return next((t for t in alternatives(kind) if isinstance(t, type) and is_dataclass(t)), None)
+
+
+def defaults(schema: type) -> dict[str, Any]:
+    """Return the default values of all keys of `schema`, nested, without those of files of `conf/`."""
+    values: dict[str, Any] = {}
+    for key in fields(schema):
+        value = key.default if key.default_factory is NO_DEFAULT else key.default_factory()
+        values[key.name] = MISSING if value is NO_DEFAULT else asdict(value) if is_dataclass(value) else value
+    return values

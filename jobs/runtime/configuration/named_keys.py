@@ -41,7 +41,7 @@ def without_job(message: str, job: str) -> str:
 
 
 def with_own_key(message: str, job: str, key_and_value: str) -> str:
-    """Return the message prefixed with `key_and_value`, such as `models=mine.yaml`, if it does not begin with a key."""
+    """Return the message prefixed with `key_and_value`, such as `models=NAME`, if it does not begin with a key."""
     text = message.removeprefix(f"{job}: ")
     return text if _BEGINS_WITH_KEY.match(text) else f"{key_and_value}: {text}"
 

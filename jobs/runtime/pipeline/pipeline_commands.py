@@ -4,13 +4,11 @@ import functools
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, cast
-
-from omegaconf import OmegaConf
+from typing import Any
 
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config, config_files
-from jobs.runtime.configuration.overrides import literal
+from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.pipeline import pipelines
 from jobs.runtime.pipeline.pipelines import Step
@@ -44,11 +42,10 @@ def _resources_name(resources: Resources) -> str | None:
 @functools.cache
 def _named_resources() -> dict[str, Resources]:
     """Return the resources of each file of conf/resources, by its name."""
-    composed = {
-        name: config.compose("run", cli.job("run").schema, [f"resources={name}"])
+    return {
+        name: config.built(Resources, config.compose("run", cli.job("run").schema, [f"resources={name}"])["resources"])
         for name in config_files.options("resources", None)
     }
-    return {name: cast(Resources, OmegaConf.to_object(files.resources)) for name, files in composed.items()}
 
 
 def _as_typed(value: Any) -> str:

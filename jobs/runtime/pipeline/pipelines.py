@@ -10,16 +10,17 @@ nulls. `${local:MODEL,NAMES}` is the list of `local:MODEL@NAME`, which replaces 
 
 import itertools
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
 
-from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from jobs.errors import InputError
-from jobs.runtime.configuration import config_errors
+from jobs.runtime.configuration import config
+from jobs.runtime.configuration.key_types import MISSING
 
 _LOOKED_UP = ("fetch", "import_ratings", "kb", "terms")
 
@@ -56,7 +57,7 @@ class ProfileConfig:
     set: dict[str, dict[str, Any]] = field(default_factory=dict)  # job -> its keys
 
 
-def expand(composed: DictConfig) -> DictConfig:
+def expand(composed: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration of a run with each step's keys resolved, and repeated steps written out.
 
     Args:
@@ -67,8 +68,7 @@ def expand(composed: DictConfig) -> DictConfig:
         InputError: a variable has no list of values, a key uses a variable that its step does not have, a condition is
             on an input that the pipeline does not have, or an input is not allowed or is missing.
     """
-    root = OmegaConf.create(OmegaConf.to_container(composed))  # without the schema, which has no key `each`
-    assert isinstance(root, DictConfig)
+    root = OmegaConf.create(composed)
     _check_inputs(root.pipeline)
     steps = []
     for number, step in enumerate(root.pipeline.steps, 1):
@@ -82,11 +82,10 @@ def expand(composed: DictConfig) -> DictConfig:
             replacing = leaves(_resolved(changed, where, values))
             # A list such as `image_models` replaces the step's single `image_model`.
             kept = {key: value for key, value in keys.items() if f"{key.partition('.')[0]}s" not in replacing}
-            steps.append(Step(job=step.job, set=kept | replacing, each=values))
-    expanded = composed.copy()
-    expanded.pipeline.steps = steps
-    expanded.profile.set = {job: {} for job in root.profile.set}
-    return expanded
+            steps.append(asdict(Step(job=step.job, set=kept | replacing, each=values)))
+    pipeline = composed["pipeline"] | {"steps": steps}
+    profile = composed["profile"] | {"set": {job: {} for job in composed["profile"]["set"]}}
+    return composed | {"pipeline": pipeline, "profile": profile}
 
 
 def first_steps(steps: Sequence[Step], jobs: Container[str]) -> list[Step]:
@@ -195,5 +194,5 @@ def _resolved(keys: Any, where: str, values: dict[str, Any]) -> dict[str, Any]:
         container: Any = OmegaConf.to_container(keys, resolve=True) if isinstance(keys, DictConfig) else keys
     except OmegaConfBaseException as error:
         variables = ", ".join(f"${{each.{name}}}" for name in values) or "none (for_each is not set)"
-        raise InputError(f"{where}: {config_errors.describe(error)}; variables of the step: {variables}") from error
+        raise InputError(f"{where}: {config.describe(error)}; variables of the step: {variables}") from error
     return dict(container)

@@ -10,6 +10,7 @@ import pytest
 from jobs.runtime.command_line import cli, commands, help_text
 from jobs.runtime.command_line.help_text import HelpKey
 from jobs.runtime.configuration import config_files, key_comments
+from jobs.runtime.configuration.key_types import groups
 from tests.cases import check_cases
 
 
@@ -75,7 +76,7 @@ def test_keys_that_choose_a_file_and_those_of_the_job_itself_come_first() -> Non
     order = ["model", "model.checkpoint", "rubric", "method", "targets", "input", "temperature", "out", "plan"]
     assert sorted(order, key=names.index) == order
     of_report = [key.name for key in help_text.keys("report", cli.job("report").schema)]
-    assert of_report.index("ratings") < of_report.index("paper")  # which chooses none by default
+    assert of_report.index("likert") < of_report.index("paper")  # which chooses none by default
 
 
 def test_comments_are_found_next_to_a_key_above_it_and_in_a_base() -> None:
@@ -153,5 +154,5 @@ def test_help_lists_the_stages_that_the_job_begins_with() -> None:
 
 def test_every_job_with_stages_declares_them() -> None:
     silent = [name for name in commands.JOBS
-              if "resources" in config_files.groups(name) and not cli.job(name).pools]  # fmt: skip
+              if "resources" in groups(cli.job(name).schema) and not cli.job(name).pools]  # fmt: skip
     assert silent == ["run"]  # whose steps may have any

@@ -1,24 +1,25 @@
 """Files of conf/ and of users: which are chosen, and what is said of those that cannot be read."""
 
+import math
 from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hydra.core.config_store import ConfigStore
 
 from jobs.errors import InputError
+from jobs.mine import MineConfig
+from jobs.report import ReportConfig
 from jobs.runtime.configuration import config_files
 from jobs.runtime.configuration.config_files import (
     chosen_options,
     describe_yaml_error,
-    file_of,
-    groups,
     options,
     read_named,
-    register_user_files,
+    read_option,
 )
+from jobs.runtime.configuration.key_types import groups
 from tests.cases import check_cases
 
 
@@ -36,8 +37,7 @@ def test_a_table_is_a_file_of_conf_or_one_at_a_path(tmp_path: Path, monkeypatch:
         assert read(name, lambda content: content["currency"]) == "CHF"
     monkeypatch.setattr(config_files.locations, "read_bytes", lambda uri: f"name: {uri}\n".encode())
     assert read("s3://b/own.yaml") == {"name": "s3://b/own.yaml"}
-    (option,) = register_user_files("mine", ["corpus=s3://b/own.yaml"])
-    assert file_of(option.removeprefix("corpus=")) == "s3://b/own.yaml"
+    assert read_option("corpus", "s3://b/own.yaml") == (("corpus", {"name": "s3://b/own.yaml"}),)
 
 
 def test_a_table_that_cannot_be_read_is_named_with_those_that_can(
@@ -73,12 +73,13 @@ def test_a_table_that_cannot_be_read_is_named_with_those_that_can(
 
 def test_the_last_option_of_a_group_is_chosen() -> None:
     defaults = {"corpus": "wit", "resources": "laptop"}
-    assert groups("mine") == defaults
-    assert groups("report") == {"paper": "null"}
+    assert groups(MineConfig) == defaults
+    assert groups(ReportConfig) == {"paper": None}
     overrides = ["corpus=wit_base", "out=o", "terms=x", "corpus='my corpus.yaml'", 'resources="a=b.yaml"']
-    assert chosen_options("mine", overrides) == {"corpus": "my corpus.yaml", "resources": "a=b.yaml"}
-    assert chosen_options("mine", []) == defaults
-    assert groups("mine") == defaults
+    assert chosen_options(MineConfig, overrides) == {"corpus": "my corpus.yaml", "resources": "a=b.yaml"}
+    assert chosen_options(MineConfig, []) == defaults
+    assert chosen_options(ReportConfig, ["paper=rome", "paper=null"]) == {"paper": None}
+    assert groups(MineConfig) == defaults
 
 
 def test_options_are_sorted_and_have_only_keys_of_the_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,30 +107,29 @@ def test_a_users_file_names_its_package_in_its_first_comments(head: str, tmp_pat
     packages = {}
     for name, text in (("named", "# @package _global_\na: 1\n"), ("late", "a: 1\n# @package _global_\n")):
         (tmp_path / f"{name}.yaml").write_text(head + text, encoding="utf-8")
-        (option,) = register_user_files("report", [f"paper={tmp_path}/{name}.yaml"])
-        stored = ConfigStore.instance().repo["paper"][f"{option.removeprefix('paper=')}.yaml"]
-        packages[name] = (stored.package, stored.node)
-    assert packages == {"named": ("_global_", {"a": 1}), "late": (None, {"a": 1})}
+        packages[name] = read_option("paper", f"{tmp_path}/{name}.yaml")
+    assert packages == {"named": (("_global_", {"a": 1}),), "late": (("paper", {"a": 1}),)}
 
 
-def test_a_users_file_becomes_an_option_of_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_file_is_read_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "my corpus.yaml"
-    file.write_text("name: wit\n", encoding="utf-8")
-    others = ["out=own.yaml", "resources=laptop", "terms.path=x"]
-    (option, *rest) = register_user_files("mine", ["corpus='my corpus.yaml'", *others])
-    assert rest == others
-    group, _, name = option.partition("=")
-    assert (group, file_of(name)) == ("corpus", "my corpus.yaml")
-    assert file_of("wit") == "wit"
-    again, by_home, by_path = register_user_files(
-        "mine", [f"corpus={path}" for path in ("my corpus.yaml", "~/my corpus.yaml", str(file))]
-    )
-    assert again == option
-    assert len({option, by_home, by_path}) == 3  # a message names the file as it was typed
-    file.write_text("name: wit_base\n", encoding="utf-8")
-    assert register_user_files("mine", ["corpus=my corpus.yaml"]) != [option]
+    for name in ("wit", "wit_base"):
+        file.write_text(f"name: {name}\n", encoding="utf-8")
+        for path in ("my corpus.yaml", "~/my corpus.yaml", str(file)):
+            assert read_option("corpus", path) == (("corpus", {"name": name}),)
+
+
+def test_a_file_may_name_others_of_its_group(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    wit = read_option("corpus", "wit")
+    for named, order in (("[wit, _self_]", (*wit, "own")), ("[_self_, wit]", ("own", *wit)), ("[wit]", ("own", *wit))):
+        file.write_text(f"defaults: {named}\nname: own\n", encoding="utf-8")
+        parts = read_option("corpus", str(file))
+        assert parts == tuple(("corpus", {"name": "own"}) if part == "own" else part for part in order)
+    with pytest.raises(FileNotFoundError):
+        read_option("corpus", "../rubric/dsg")
 
 
 def test_a_users_file_that_cannot_be_read_is_named_with_its_group(tmp_path: Path) -> None:
@@ -139,17 +139,18 @@ def test_a_users_file_that_cannot_be_read_is_named_with_its_group(tmp_path: Path
         "interpolation": (b"name: ${", "not a configuration"),
         "list": (b"- a", "must be a mapping of keys"),
         "YAML": (b"a: 1\nb: [\n", "line 3: not YAML"),
+        "a key twice": (b"a: 1\nb: 2\na: 3\n", "line 1: not YAML .found duplicate key a"),
     }
 
     def check(content: bytes, message: str) -> None:
         file.write_bytes(content)
         with pytest.raises(InputError, match=rf"^corpus={file}.*{message}"):
-            register_user_files("mine", [f"corpus={file}"])
+            read_option("corpus", str(file))
 
     check_cases(check, cases)
     (tmp_path / "own2.yaml").touch()
     with pytest.raises(InputError, match=r"own1\.yaml: does not exist.*own2?\.yaml"):
-        register_user_files("mine", [f"corpus={tmp_path}/own1.yaml"])
+        read_option("corpus", f"{tmp_path}/own1.yaml")
 
 
 def test_a_line_that_is_not_yaml_is_counted_from_1() -> None:
@@ -159,3 +160,21 @@ def test_a_line_that_is_not_yaml_is_counted_from_1() -> None:
     assert message.startswith("own.yaml, line 2: not YAML (")
     assert "not tabs" in message
     assert describe_yaml_error(yaml.YAMLError("broken"), "own.yaml") == "own.yaml: not YAML (broken)"
+
+
+def test_values_are_those_of_yaml_without_dates_and_with_short_exponents(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(
+        "a: 1e3\nb: 2020-01-01\nc: 1_000\nd: 0x1f\ne: no\nf: 'é'\ng: [~, .inf, 1.5e-3, -2.E4]\nh: 3\n", "utf-8"
+    )
+    values = {
+        "a": 1000.0,
+        "b": "2020-01-01",
+        "c": 1000,
+        "d": 31,
+        "e": False,
+        "f": "é",
+        "g": [None, math.inf, 0.0015, -2e4],
+        "h": 3,
+    }
+    assert read_option("corpus", str(file)) == (("corpus", values),)

@@ -55,4 +55,4 @@ def test_a_class_in_a_function_that_extends_a_plain_class() -> None:
         # indented further
         d: int = 2  # ends with a sign #
 
-    assert explanations(Own) == {"c": "", "d": "ends with a sign #"}
+    assert explanations(Own) == {"c": "the third", "d": "ends with a sign #"}

@@ -3,14 +3,15 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from omegaconf import MISSING, OmegaConf
 
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import Writing, check_plan
+from jobs.runtime.configuration.key_types import MISSING
 from tests.cases import check_cases
 
 
@@ -36,12 +37,12 @@ def test_the_nearest_of_the_allowed_names_is_meant() -> None:
 
 
 def test_a_key_below_is_meant_if_no_other_has_its_name() -> None:
-    composed = OmegaConf.create({
+    composed: dict[str, Any] = {
         "limit": 1,
         "corpus": {"language": "en", "language_of": "x", "seed": 1, "path": "p"},
         "draw": {"seed": 1, "number": {"least": 0}},
         "resources": {"mine": {"actors": 1, "path_of": 1}},
-    })  # fmt: skip
+    }  # fmt: skip
     cases = {
         "language": "corpus.language",  # rather than one that begins with it
         "lang": "",  # two begin with it
@@ -77,10 +78,9 @@ def test_the_only_key_whose_explanation_begins_with_the_word_is_meant() -> None:
 
 def test_required_keys_are_those_without_a_value_that_are_not_set() -> None:
     keys = {"out": MISSING, "queries": MISSING, "table": MISSING, "k": 1}
-    composed = OmegaConf.create(keys)
-    assert config._hint_of_required(composed, {"table"}) == " (required: queries=)"
-    assert config._hint_of_required(composed, set()) == " (required: queries=, table=)"
-    assert config._hint_of_required(composed, {"table", "queries"}) == ""
+    assert config._hint_of_required(keys, {"table"}) == " (required: queries=)"
+    assert config._hint_of_required(keys, set()) == " (required: queries=, table=)"
+    assert config._hint_of_required(keys, {"table", "queries"}) == ""
 
 
 def test_a_file_of_the_user_without_its_ending_is_meant(tmp_path: Path) -> None:
@@ -110,7 +110,11 @@ def test_a_model_of_the_hub_is_a_checkpoint() -> None:
 
 def test_keys_of_values_are_dotted_also_in_lists() -> None:
     values = {"a": math.nan, "b": {"c": [1.0, {"d": math.nan}], "e": "nan"}, "f": None, "g": [[math.nan]]}
-    assert list(config._keys_with(config._is_nan, values)) == ["a", "b.c.1.d", "g.0.0"]
+    assert list(config._keys_with(lambda value: isinstance(value, float) and value != 1, values)) == [
+        "a",
+        "b.c.1.d",
+        "g.0.0",
+    ]
 
 
 def test_a_plan_is_true_false_or_of_jobs_with_units_calibrate() -> None:

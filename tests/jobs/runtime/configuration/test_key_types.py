@@ -3,9 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from omegaconf import MISSING
-
-from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, is_required, nested_dataclass, type_of
+from jobs.runtime.configuration.key_types import MISSING, UNKNOWN, alternatives, is_required, nested_dataclass, type_of
 
 
 @dataclass

@@ -1,12 +1,7 @@
 """A checkpoint that is given by itself has nothing that an option says about its own."""
 
-from dataclasses import dataclass
-
-from omegaconf import OmegaConf
-
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
-from jobs.runtime.configuration.own_checkpoints import checkpoints, forget_descriptions
 from tests.cases import check_cases
 
 QWEN = "Qwen/Qwen2.5-VL-7B-Instruct"
@@ -63,20 +58,6 @@ def test_an_encoder_leaves_the_weights_of_the_default_behind() -> None:
     assert encoder("embedder.checkpoint=ViT-B-32", "embedder.pretrained=openai") == ("ViT-B-32", "openai")
 
 
-@dataclass
-class Described:
-    """A model that may be absent."""
-
-    checkpoint: str = "c"
-
-
-@dataclass
-class Models:
-    """A job's models."""
-
-    absent: Described | None = None
-
-
 def test_groups_without_a_checkpoint_have_none() -> None:
     keys = {
         "model": {"checkpoint": "org/a", "memory_gb": "${nowhere}"},
@@ -84,14 +65,14 @@ def test_groups_without_a_checkpoint_have_none() -> None:
         "judge": {"checkpoint": "${model.checkpoint}"},
         "ray": {"address": None},
         "out": "o",
+        "absent": None,
     }
-    composed = OmegaConf.create(keys)
-    composed.merge_with(OmegaConf.structured(Models))
-    assert checkpoints(composed) == {"model": "org/a", "judge": "${model.checkpoint}"}
+    assert config._checkpoints(keys) == {"model": "org/a", "judge": "${model.checkpoint}"}
 
 
 def test_a_model_whose_checkpoint_is_that_of_another_keeps_its_name() -> None:
     judge = {"checkpoint": "${folder}/new", "name": "n", "revision": "r"}
-    composed = OmegaConf.create({"folder": "/m", "judge": judge, "other": judge})
-    forget_descriptions(composed, {"judge": "/m/old", "other": "${folder}/new"}, ["judge.checkpoint"])
-    assert OmegaConf.to_container(composed) == {"folder": "/m", "judge": judge | {"revision": None}, "other": judge}
+    values = {"folder": "/m", "judge": judge, "other": judge}
+    of_files = {"judge": "/m/old", "other": "${folder}/new"}
+    changed = config._without_descriptions(values, of_files, {"judge.checkpoint"})
+    assert changed == {"folder": "/m", "judge": judge | {"revision": None}, "other": judge}

@@ -5,7 +5,7 @@ from typing import Any
 
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
-from jobs.runtime.configuration.overrides import literal
+from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.pipeline import pipeline_commands
 from jobs.runtime.pipeline.pipelines import Step

@@ -2,19 +2,19 @@
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from omegaconf import OmegaConf
 
 from jobs.embed import EmbedConfig
 from jobs.errors import InputError
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration import config, overrides
+from jobs.runtime.configuration import config
+from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.runtime.configuration.resources import Demand, Resources, StageResources
 from jobs.runtime.planning.expected_pace import DRIVER_S, Expectation, Lanes, Work, lanes_of, measured_pace
 from jobs.runtime.planning.prospects import own_cpus, prospect
@@ -317,7 +317,7 @@ def test_committed_measurements_are_of_commands_that_exist() -> None:
         job = cli.job(entry.job)
         assert set(entry.pools) <= set(vars(Resources()))
         assert entry.command.startswith("python -m tests.")
-        assert overrides.with_unknown_key(job.schema, [f"{key}=x" for key in entry.keys]) is None
+        assert [key for key in entry.keys if type_of(job.schema, key) is UNKNOWN] == []
         assert entry.feeder in ("", *entry.pools[:-1])
 
 
@@ -331,9 +331,9 @@ def test_committed_measurements_are_of_configurations_that_a_run_has(monkeypatch
             group, _, name = key.partition(".")
             if name in ("name", ""):
                 chosen.append(f"{group}={'null' if value is None else value}")
-        cfg = config.compose(entry.job, schema, chosen)
+        cfg = config.built(schema, config.compose(entry.job, schema, chosen))
         dtypes.resolve(cfg)
-        values: Any = OmegaConf.to_container(cfg)
+        values = asdict(cfg)
         wanted = Wanted(
             entry.job, entry.pools, values, [f"a{entry.suffix}"], entry.counted, entry.device != "cpu", entry.part
         )
