@@ -14,9 +14,8 @@ correlation with people's ratings. Columns that are not named are looked up unde
 import csv
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from actors.quantities import quantity
 from jobs.analysis import metric_settings
@@ -38,13 +37,13 @@ from jobs.page.page_contents import Page, letters_of
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 
 
-def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
+def execute(cfg: AnalyzeConfig) -> Manifest:
     """Run the job and return the manifest of the table of metrics; see the module's docstring."""
     if cfg.task not in TASKS:
         raise InputError(f"task={cfg.task}: must be one of {', '.join(TASKS)}")
@@ -84,12 +83,13 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
         figures_left_out=left_out,
     )
     locations.replace(locations.join(out, "index.html"), render(page).encode())
-    _show_repeats(metrics)
-    _show(metrics)
-    summary.show_exclusions(excluded, exclusion_filter.matched)
     place = locations.join(out, "index.html")
-    say(f"analyze: {place}, metrics.csv, {quantity(len(metrics), 'metric')} in {manifest['out']}")
-    return manifest
+    lines = [
+        *_lines(metrics),
+        *summary.exclusion_lines(excluded, exclusion_filter.matched),
+        f"analyze: {place}, metrics.csv, {quantity(len(metrics), 'metric')} in {manifest['out']}",
+    ]
+    return Manifest(manifest, lines)
 
 
 def _as_csv(metrics: Sequence[Metric]) -> str:
@@ -105,25 +105,22 @@ def _as_csv(metrics: Sequence[Metric]) -> str:
 MAX_SHOWN = 40  # lines on the terminal; all metrics are in the files
 
 
-def _show_repeats(metrics: Sequence[Metric]) -> None:
+def _lines(metrics: Sequence[Metric]) -> Iterator[str]:
     for metric in metrics:
         if metric.name == "ratings_repeated" and metric.value:
-            say(
+            yield (
                 f"{metric.dims['question']}: {metric.value:,.0f} duplicate (rater, item) rows; scores are averaged, "
                 "and of categories the first counts"
             )
-
-
-def _show(metrics: Sequence[Metric]) -> None:
     shown = sorted((m for m in metrics if "unit" not in m.dims), key=lambda m: "rater" in m.dims)  # groups first
     for metric in shown[:MAX_SHOWN]:
         dims = ", ".join(f"{name} {value}" for name, value in metric.dims.items() if name != "rubric")
         value = "undefined" if metric.value is None else f"{metric.value:.4f}"
         interval = "" if metric.low is None else f" [{metric.low:.4f}, {metric.high:.4f}]"
         reason = f" ({metric.reason})" if metric.value is None else ""
-        say(f"{metric.name:28} {value}{interval} n={metric.n:,} {dims}{reason}")
+        yield f"{metric.name:28} {value}{interval} n={metric.n:,} {dims}{reason}"
     if len(shown) > MAX_SHOWN:
-        say(f"… and {len(shown) - MAX_SHOWN:,} more")
+        yield f"… and {len(shown) - MAX_SHOWN:,} more"
 
 
 JOB = cli.Job("analyze", AnalyzeConfig, execute)

@@ -31,6 +31,7 @@ from jobs.annotation.shown_items import ShownTables, open_shown, read_own_sets
 from jobs.annotation.study import AnnotateConfig, write_task_files
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
@@ -45,8 +46,8 @@ from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 
 
-def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest of `assignments`, or None with plan=true; see the module's docstring."""
+def execute(cfg: AnnotateConfig) -> Plan | Manifest:
+    """Run the job and return the manifest of `assignments`, or the plan with plan=true; see the module's docstring."""
     study.check_keys(cfg)
     rubric, span_labels = study.read_questions(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
@@ -70,12 +71,11 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
         lines.append(f"{quantity(left_out.total(), 'item')} left out ({reasons})")
     if cfg.plan:
-        summary.show_plan("annotate", plan, note=study.describe(cfg, tasks), lines=lines)
-        return None
+        return summary.plan_of("annotate", plan, note=study.describe(cfg, tasks), lines=lines)
     if not cfg.overwrite and (purged := purged_table(plan, ["plan"])) is not None:
         tasks = purged["counts"]["rows_out"]
-        say(f"annotate: {plan.out}: {tasks:,} tasks remain after a purge; overwrite=true plans new ones")
-        return purged
+        line = f"annotate: {plan.out}: {tasks:,} tasks remain after a purge; overwrite=true plans new ones"
+        return Manifest(purged, [line])
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
     if cfg.overwrite:  # so that nobody annotates files of an earlier plan by mistake
@@ -88,13 +88,9 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
             writer.counts.rows_in = len(rows)
             writer.counts.tallies["left out"] = dict(left_out)
             writer.write(schemas.to_table(rows, TABLES["assignments"].schema()))
-    manifest = run.finish()
-    summary.show_result("annotate", manifest, run)
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    for line in lines:
-        say(f"  {line}")
-    say(f"  {study.describe(cfg, tasks)}")
-    say(f"  {quantity(count, 'file')} in {folder}")
+    manifest = summary.closed("annotate", run, excluded, exclusion_filter.matched)
+    lines += [study.describe(cfg, tasks), f"{quantity(count, 'file')} in {folder}"]
+    manifest.lines += [f"  {line}" for line in lines]
     return manifest
 
 

@@ -31,8 +31,8 @@ from jobs.judging.calibration import (
     read_reference,
 )
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
@@ -44,8 +44,8 @@ from jobs.store.writer import UnitWriter
 CONDITION = "log-likelihood"
 
 
-def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring.
+def execute(cfg: CalibrateConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, the tables do not fit, or nothing can be chosen; nothing was
@@ -59,8 +59,7 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
     inputs = (source, *items, *open_tables([cfg.reference] if cfg.reference else [], "ratings"))
     plan = _plan(cfg, inputs, question, rater=", ".join(raters), excluded=exclusions.identity(excluded))
     if cfg.plan:
-        summary.show_plan("calibrate", plan)
-        return None
+        return summary.plan_of("calibrate", plan)
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     parts = _halves(cfg, source, items)
     choices = _choices(cfg, source, items, parts)
@@ -80,16 +79,15 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
             writer.write(kept.filter(pc.invert(is_excluded)))
     run.keep("choice.json", json.dumps([choice.to_json() for choice in choices.values()], indent=1).encode())
     rating_tables.keep_raters(run, calibration.with_choices(rating_tables.read_raters([source]), choices.values()))
-    manifest = run.finish()
-    summary.show_result("calibrate", manifest, run)
+    manifest = summary.closed("calibrate", run)
     counted = "pairs of item and label with " + ("gold" if cfg.criterion == "f1" else "people's ratings")
     for choice in choices.values():
         other_value = "undefined" if choice.value_of_other is None else f"{choice.value_of_other:.3f}"
-        say(
+        manifest.lines.append(
             f"  {choice.text}: {cfg.criterion} {choice.value:.3f} there (n {choice.pairs:,}), {other_value} on the "
             f"other half (n {choice.pairs_of_other:,}); n counts {counted}"
         )
-    summary.show_exclusions(excluded, exclusion_filter.matched)
+    manifest.lines += summary.exclusion_lines(excluded, exclusion_filter.matched)
     return manifest
 
 
@@ -107,7 +105,7 @@ def _choices(
     chosen_on = [cfg.choose_on, *([other_half(cfg.choose_on)] if cfg.cross else [])]
     return {
         other_half(half): calibration.choose(
-            scores, half=half, other_half=other_half(half), criterion=cfg.criterion, threshold=cfg.threshold
+            scores, half=half, other=other_half(half), criterion=cfg.criterion, threshold=cfg.threshold
         )
         for half in chosen_on
     }

@@ -11,7 +11,6 @@ same queries, ranks and scores as the search, with the image_id that remine fetc
 
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -27,8 +26,8 @@ from jobs.retrieval.candidate_rows import (
 )
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import table_plan
 from jobs.store.files import locations
@@ -49,7 +48,7 @@ class CandidatesConfig:
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
-def execute(cfg: CandidatesConfig) -> dict[str, Any]:
+def execute(cfg: CandidatesConfig) -> Manifest:
     """Run the job and return the manifests by table; see the module's docstring.
 
     Raises:
@@ -87,14 +86,17 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
             limit=limit,
         )
     kept = [f"{len(chosen.neighbors):,} kept", *(f"{n:,} {reason}" for reason, n in sorted(chosen.left_out.items()))]
-    say(f"candidates: {locations.absolute(cfg.out)}\n  {neighbors.num_rows:,} neighbors = {' + '.join(kept)}")
-    say(f"  {len(chosen.records):,} distinct pictures")
+    lines = [
+        f"candidates: {locations.absolute(cfg.out)}\n  {neighbors.num_rows:,} neighbors = {' + '.join(kept)}",
+        f"  {len(chosen.records):,} distinct pictures",
+    ]
     if limit:
-        say(f"  {limit}; the tables have no more")
+        lines.append(f"  {limit}; the tables have no more")
     if chosen.left_out[ABSENT]:
-        say(f"  corpus.path={cfg.corpus.path} does not have all pictures of the search; set it to all of the files")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    return manifests
+        lines.append(
+            f"  corpus.path={cfg.corpus.path} does not have all pictures of the search; set it to all of the files"
+        )
+    return Manifest(manifests, [*lines, *summary.exclusion_lines(excluded, exclusion_filter.matched)])
 
 
 JOB = cli.Job("candidates", CandidatesConfig, execute)

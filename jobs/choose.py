@@ -21,8 +21,8 @@ from jobs.errors import InputError
 from jobs.page import picture_sheets
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
@@ -46,18 +46,17 @@ class ChooseConfig:
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
-def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest of `items`, or None for the page; see the module's docstring."""
+def execute(cfg: ChooseConfig) -> Manifest:
+    """Run the job and return the manifest of `items`, an empty one for the page; see the module's docstring."""
     excluded = exclusions.read_exclusions(cfg.exclusions)
     if cfg.chosen is None:
-        write_sheet(cfg, excluded)
-        return None
+        return write_sheet(cfg, excluded)
     if cfg.neighbors or cfg.prompts or cfg.images:
         raise InputError("chosen= reads the completed CSV; neighbors=, prompts= and images= write a new one; omit them")
     return write_items(cfg, cfg.chosen, excluded)
 
 
-def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> None:
+def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> Manifest:
     """Write the CSV and the page.
 
     Raises:
@@ -83,13 +82,15 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> None:
         locations.replace(sheet, picture_sheets.choices_csv(rows))
         locations.replace(page, picture_sheets.choices_page(rows, pictures))
     queries = {row["query_id"] for row in rows}
-    say(f"choose: {quantity(len(rows), 'row')} for {quantity(len(queries), 'prompt')}")
-    say(f"  {sheet}: put an x into the column `chosen`, then run remine choose chosen=…")
-    say(f"  {page}: the same rows with {quantity(len(pictures), 'picture')}")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
+    lines = [
+        f"choose: {quantity(len(rows), 'row')} for {quantity(len(queries), 'prompt')}",
+        f"  {sheet}: put an x into the column `chosen`, then run remine choose chosen=…",
+        f"  {page}: the same rows with {quantity(len(pictures), 'picture')}",
+    ]
+    return Manifest({}, [*lines, *summary.exclusion_lines(excluded, exclusion_filter.matched)])
 
 
-def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[str, Any]:
+def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> Manifest:
     """Write an item for each distinct row of the CSV `chosen` that has an entry; return the manifest.
 
     Raises:
@@ -115,13 +116,12 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     identity = {"chosen": content_id(*(item["item_id"] for item in rows)), **exclusions.identity(excluded)}
     table = schemas.to_table(rows, TABLES["items"].schema())
     manifest = write_small(cfg.out, table, table="items", identity=identity, config=asdict(cfg), inputs=(file,))
-    say(f"choose: {manifest['out']}\n  {quantity(len(rows), 'item')} of {quantity(len(by_prompt), 'prompt')}")
+    lines = [f"choose: {manifest['out']}\n  {quantity(len(rows), 'item')} of {quantity(len(by_prompt), 'prompt')}"]
     sizes = [len(items) for items in by_prompt.values()]
     multiple, none = sum(n > 1 for n in sizes), sizes.count(0)
     if multiple or none:
-        say(f"  {quantity(multiple, 'prompt')} with more than one, {none:,} with none")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    return manifest
+        lines.append(f"  {quantity(multiple, 'prompt')} with more than one, {none:,} with none")
+    return Manifest(manifest, [*lines, *summary.exclusion_lines(excluded, exclusion_filter.matched)])
 
 
 JOB = cli.Job("choose", ChooseConfig, execute)

@@ -15,7 +15,6 @@ row that is to be used; remine items input=concepts.csv then makes the items to 
 import sys
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from actors import schemas
 from actors.ids import content_id
@@ -27,7 +26,7 @@ from jobs.judging.targets import read_targets
 from jobs.retrieval.lemma_index import LemmaIndex, words_of
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
-from jobs.runtime.process.console import say
+from jobs.runtime.outcomes import Manifest
 from jobs.store.files import locations
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
@@ -57,8 +56,8 @@ class ConceptsConfig:
     kb: ConceptsKb = field(default_factory=ConceptsKb)
 
 
-def execute(cfg: ConceptsConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifests by table, or None for the CSV; see the module's docstring.
+def execute(cfg: ConceptsConfig) -> Manifest:
+    """Run the job and return the manifests by table, none for the CSV; see the module's docstring.
 
     Raises:
         InputError: a key is missing or a value is not allowed; nothing was written.
@@ -70,11 +69,10 @@ def execute(cfg: ConceptsConfig) -> dict[str, Any] | None:
     if cfg.responses is None or cfg.input_items is None or cfg.kb.path is None:
         raise InputError("lists= is required; or responses=, input_items= and kb.path= to read a model's proposals")
     responses, items = open_table(cfg.responses, "responses"), open_table(cfg.input_items, "items")
-    write_sheet(cfg, responses, items, nodes=open_table(locations.join(cfg.kb.path, "nodes"), "nodes"))
-    return None
+    return write_sheet(cfg, responses, items, nodes=open_table(locations.join(cfg.kb.path, "nodes"), "nodes"))
 
 
-def write_proxies(cfg: ConceptsConfig) -> dict[str, Any]:
+def write_proxies(cfg: ConceptsConfig) -> Manifest:
     """Write an item with its texts for each set of labels; return the manifests."""
     labels = {name.rsplit("/", 1)[-1].removesuffix(".txt"): list(read_targets(name) or ()) for name in cfg.lists}
     if len(labels) < len(cfg.lists):
@@ -88,11 +86,11 @@ def write_proxies(cfg: ConceptsConfig) -> dict[str, Any]:
         place = locations.join(locations.absolute(cfg.out), name)
         manifests[name] = write_small(place, table, table=name, identity=identity, config=asdict(cfg))
     of_labels = quantity(sum(map(len, labels.values())), "label")
-    say(f"concepts: {locations.absolute(cfg.out)}\n  {quantity(len(rows), 'set')} of {of_labels}")
-    return manifests
+    line = f"concepts: {locations.absolute(cfg.out)}\n  {quantity(len(rows), 'set')} of {of_labels}"
+    return Manifest(manifests, [line])
 
 
-def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource, *, nodes: TableSource) -> None:
+def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource, *, nodes: TableSource) -> Manifest:
     """Write the CSV of concepts.
 
     Raises:
@@ -123,7 +121,8 @@ def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource,
         raise InputError(f"responses={cfg.responses}: no concept can be used ({', '.join(reasons) or 'no responses'})")
     locations.replace(sheet, concepts.as_csv(rows))
     without = ", ".join(reasons) or "none"
-    say(f"concepts: {sheet}\n  {quantity(len(rows), 'concept')} with an article; left out: {without}")
+    line = f"concepts: {sheet}\n  {quantity(len(rows), 'concept')} with an article; left out: {without}"
+    return Manifest({}, [line])
 
 
 def _texts_by_item(responses: TableSource) -> dict[str, list[str]]:

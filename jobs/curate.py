@@ -13,6 +13,7 @@ copied unit by unit, in their parent's order.
 """
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -25,8 +26,8 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import table_plan
 from jobs.store.keys import duplicate_keys
@@ -46,8 +47,8 @@ class CurateConfig(CurationRules, Writing):
     ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs of tables
 
 
-def execute(cfg: CurateConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
+def execute(cfg: CurateConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring."""
     check(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     tables = open_tables(cfg)
@@ -69,19 +70,15 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         limit=table_plan.taken(tables.records, noun="records"),
     )
     if cfg.plan:
-        summary.show_plan("curate", plan)
         counts = curation_steps.counts_of(selection, 0, len(selection.rows), earlier)
-        show(counts.tallies, selection)
-        summary.show_exclusions(excluded, exclusion_filter.matched)
-        return None
+        listed = summary.exclusion_lines(excluded, exclusion_filter.matched)
+        return summary.plan_of("curate", plan) + Plan([*selection_lines(counts.tallies, selection), *listed])
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     if selection.near is not None:
         selection.notes.append(f"near-duplicates are listed in {run.keep(NEAR_FILE, selection.near)}")
     write_pieces(run, selection, earlier)
-    manifest = run.finish()
-    show(manifest["counts"]["tallies"], selection)
-    summary.show_result("curate", manifest, run)
-    summary.show_exclusions(excluded, exclusion_filter.matched)
+    manifest = summary.closed("curate", run, excluded, exclusion_filter.matched)
+    manifest.lines = [*selection_lines(manifest["counts"]["tallies"], selection), *manifest.lines]
     return manifest
 
 
@@ -133,12 +130,11 @@ def identity(
     return entries
 
 
-def show(tallies: curation_steps.Tallies, selection: Selection) -> None:
-    """Print the records left after each step, by method, and the notes on the selection."""
-    for line in (*curation_steps.lines(tallies), *curation_steps.region_lines(tallies)):
-        say(line)
-    for note in selection.notes:
-        say(f"  {note}")
+def selection_lines(tallies: curation_steps.Tallies, selection: Selection) -> Iterator[str]:
+    """Yield the records left after each step, by method, and the notes on the selection."""
+    yield from curation_steps.lines(tallies)
+    yield from curation_steps.region_lines(tallies)
+    yield from (f"  {note}" for note in selection.notes)
 
 
 JOB = cli.Job("curate", CurateConfig, execute)

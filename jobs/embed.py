@@ -11,7 +11,7 @@ with a status and no vector.
 
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jobs.errors import InputError
 from jobs.models.encoder import (
@@ -28,6 +28,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.store.files.objects import CompactList
 from jobs.store.pieces import cut_of, in_pieces
@@ -46,11 +47,11 @@ class EmbedConfig(FailingRows):
     embedder: EmbedderConfig = conf_group("siglip-i18n-base", lambda: MISSING)
 
 
-def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
+def execute(cfg: EmbedConfig) -> Plan | Manifest:
     """Run the job; see the module's docstring.
 
     Returns:
-        The manifest; None with plan=true.
+        The manifest; with plan=true the plan.
     """
     check_placement(cfg, cfg.embedder)
     source = open_table(cfg.input, "images", "texts")
@@ -65,14 +66,14 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
         check_available(cfg.embedder)
     plan = _plan(cfg, source, facts, exclusions.identity(excluded))
     rows = TEXTS if source.name == "texts" else PICTURES
-    run = lifecycle.begin("embed", cfg, plan, pools=rows.pools, note=f"{facts.dim} dimensions")
-    if run is None:
-        return None
+    run = lifecycle.begin("embed", cfg, plan, excluded, pools=rows.pools, note=f"{facts.dim} dimensions")
+    if isinstance(run, Plan):
+        return run
     from actors.embedder import Embedder, TextEmbedder
 
-    actor, kept = Embedder if rows.decodes else TextEmbedder, exclusions.keep(run, excluded)
-    stream_encoded(run, cfg.embedder, rows, actor, job="embed", resources=cfg.resources, excluded=kept)
-    return lifecycle.end("embed", run, excluded)
+    actor = Embedder if rows.decodes else TextEmbedder
+    stream_encoded(run, cfg.embedder, rows, actor, resources=cfg.resources)
+    return run.end()
 
 
 def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded: dict[str, str]) -> TablePlan:

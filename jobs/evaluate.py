@@ -12,7 +12,6 @@ the column `group_by`. Queries of `gold` without a list lower the coverage, or w
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from jobs.analysis.gold_answers import RANKED, GoldAnswers, GoldColumns, ranks_of, read_gold
 from jobs.errors import InputError
@@ -20,8 +19,8 @@ from jobs.metrics import ranking
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.reading import TableSource, open_table
 from jobs.store.runs.small_table import write_small
@@ -45,7 +44,7 @@ class EvaluateConfig:
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
-def execute(cfg: EvaluateConfig) -> dict[str, Any]:
+def execute(cfg: EvaluateConfig) -> Manifest:
     """Run the job and return the manifest of the table of metrics; see the module's docstring."""
     if not cfg.k or min(cfg.k) < 1 or len(set(cfg.k)) < len(cfg.k):
         raise InputError(f"k={list(cfg.k)}: must be one or more different numbers of at least 1")
@@ -63,12 +62,13 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
         raise InputError(f"gold={cfg.gold}: none of its {len(gold.right):,} queries has a list in {cfg.ranked}")
     ranks = listed if cfg.unlisted != WRONG else {query: listed.get(query, []) for query in gold.right}
     metrics = list(ranking_metrics(ranks, gold, cfg.k, group_by=cfg.group_by))
-    say(f"evaluate: {len(listed):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
+    lines = [
+        f"evaluate: {len(listed):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}",
+        *summary.exclusion_lines(excluded, exclusion_filter.matched),
+    ]
     if listed and not any(listed.values()):
-        _show_ids(source, cfg.gold, gold, next(iter(listed)))
-    _show(metrics)
-    return write_small(
+        lines.append(_line_of_ids(source, cfg.gold, gold, next(iter(listed))))
+    manifest = write_small(
         cfg.out,
         metrics_table(metrics),
         table="metrics",
@@ -81,6 +81,7 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
         config=asdict(cfg),
         inputs=tuple(footer.object for footer in source.footers),
     )
+    return Manifest(manifest, [*lines, *_lines(metrics)])
 
 
 def ranking_metrics(
@@ -114,20 +115,20 @@ def _metrics(
             yield ranking.recall_at(listed, counts, k, asked=asked)
 
 
-def _show(metrics: Iterable[Metric]) -> None:
+def _lines(metrics: Iterable[Metric]) -> Iterator[str]:
     for metric in metrics:
         if metric.value is not None:
             interval = f" [{metric.low:.4f}, {metric.high:.4f}]" if metric.low is not None else ""
             dims = "".join(f" {name}={value}" for name, value in metric.dims.items())
-            say(f"  {metric.name:<12} {metric.value:.4f}{interval}  n={metric.n:,}{dims}")
+            yield f"  {metric.name:<12} {metric.value:.4f}{interval}  n={metric.n:,}{dims}"
 
 
-def _show_ids(source: TableSource, uri: str, gold: GoldAnswers, query: str) -> None:
-    """Print an id from the lists and one from gold: the usual cause is that the two have different kinds of ids."""
+def _line_of_ids(source: TableSource, uri: str, gold: GoldAnswers, query: str) -> str:
+    """Name an id from the lists and one from gold: the usual cause is that the two have different kinds of ids."""
     column = RANKED[source.name][1]
     listed = next(rows[column][0].as_py() for rows in source.batches([column]) if rows.num_rows)
     right = next(iter(gold.right[query]))
-    say(f"  no list contains a right answer: {column} has ids like {listed!r}, {uri} like {right!r}; use one kind")
+    return f"  no list contains a right answer: {column} has ids like {listed!r}, {uri} like {right!r}; use one kind"
 
 
 JOB = cli.Job("evaluate", EvaluateConfig, execute)

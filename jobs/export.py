@@ -98,7 +98,8 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     counts += [f"{left_out:,} excluded"] if left_out else []
     total = quantity(asked, "rating")
     say(f"export: {out}\n  {total}" + (f" = {' + '.join(counts)}" if counts else ""))
-    summary.show_exclusions(excluded, exclusion_filter.matched)
+    for line in summary.exclusion_lines(excluded, exclusion_filter.matched):
+        say(line)
     return {**by_status, "excluded": left_out}
 
 

@@ -16,11 +16,11 @@ the records' pictures, 300 pixels wide, from that data set's Parquet files; it s
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
 from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.sources import file_sources, url_source
 from jobs.sources.source_config import FetchConfig, SourcePlan
@@ -36,8 +36,8 @@ SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {
 }
 
 
-def execute(cfg: FetchConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
+def execute(cfg: FetchConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring."""
     check(cfg)
     source = SOURCES[cfg.source.name](cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
@@ -57,12 +57,12 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
     )
     size = read_ahead.BLOCK if cfg.source.name == "webdataset" else None
     run = lifecycle.begin(
-        "fetch", cfg, plan, pools=["fetch"], note=source.note, streamed=source.streamed, get_bytes=size
+        "fetch", cfg, plan, excluded, pools=["fetch"], note=source.note, streamed=source.streamed, get_bytes=size
     )
-    if run is None:
-        return None
-    source.fetch(run, exclusions.keep(run, excluded))
-    return lifecycle.end("fetch", run, excluded)
+    if isinstance(run, Plan):
+        return run
+    source.fetch(run.table, run.excluded)
+    return run.end()
 
 
 def check(cfg: FetchConfig) -> None:

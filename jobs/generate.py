@@ -24,11 +24,12 @@ from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
 from jobs.judging.items import item_units
 from jobs.judging.model_config import ModelsConfig, run_each, with_condition
-from jobs.judging.model_run import model_plan, show_prompts, stream_items
+from jobs.judging.model_run import model_plan, prompt_lines, stream_items
 from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import CompleteDrawConfig
@@ -47,8 +48,8 @@ class GenerateConfig(GeneratorSettings, ModelsConfig):
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to ask about
 
 
-def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
-    """Run the job and return the last model's manifest, or None with plan=true; see the module's docstring.
+def execute(cfg: GenerateConfig) -> Plan | Manifest:
+    """Run the job and return the last model's manifest, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed; nothing was written.
@@ -57,7 +58,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     return run_each("generate", cfg, _generate, check=_checked)
 
 
-def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
+def _generate(cfg: GenerateConfig) -> Plan | Manifest:
     prompt = _checked(cfg)
     sources = prompt.open_sources(cfg)
     cfg = with_condition(cfg, sources.items)
@@ -92,16 +93,14 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     plan = model_plan(cfg, "responses", identity, units=drawn.units, metadata=metadata, files=engine.files)
     fields = prompt.instruction.context_fields
     pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model, fields=fields), *drawn.lines]
-    run = lifecycle.begin("generate", cfg, plan, pools=pools, note=note, lines=lines)
+    run = lifecycle.begin("generate", cfg, plan, excluded, pools=pools, note=note, lines=lines)
     stages = [_prepare(cfg, prompt), _write(cfg, prompt, dependencies)]
-    if run is None:
-        prompt_trial.show(cfg, plan.units, reader, stages)
-        return None
+    if isinstance(run, Plan):
+        return run + Plan(list(prompt_trial.lines(cfg, plan.units, reader, stages)))
     for line in drawn.lines:
         say(f"  {line}")
-    manifest = stream_items(run, cfg, job="generate", reader=reader, stages=stages, excluded=excluded)
-    show_prompts(manifest["counts"]["tallies"])
-    keep_refusals(run)
+    manifest = stream_items(run, cfg, reader=reader, stages=stages)
+    manifest.lines += [*prompt_lines(manifest["counts"]["tallies"]), *keep_refusals(run.table)]
     return manifest
 
 

@@ -26,6 +26,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import LISTS, MISSING, conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
@@ -52,8 +53,8 @@ class GenerateImagesConfig(DrawingSettings, FailingRows):
         super().__post_init__()
 
 
-def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifests by table, or None with plan=true; see the module's docstring.
+def execute(cfg: GenerateImagesConfig) -> Plan | Manifest:
+    """Run the job and return the manifests by table, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: a table, a model or a value is not allowed; nothing was written.
@@ -73,16 +74,17 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     pictures, names = sum(unit.rows or 0 for unit in plan.units), ", ".join(model.name for model in models)
     lines = [line for model in models for line in plan_lines(cfg, model)]
     note = f"draws {quantity(pictures, 'picture')} with {names}"
-    run = lifecycle.begin("generate_images", cfg, plan, pools=["judge"], note=note, lines=lines)
-    if run is None:
-        return items_output.write(*items, job="generate_images")
-    kept = exclusions.keep(run, excluded)
+    run = lifecycle.begin("generate_images", cfg, plan, excluded, pools=["judge"], note=note, lines=lines)
+    if isinstance(run, Plan):
+        return run + items_output.describe(*items, job="generate_images")
     for model, reader in zip(models, readers.values(), strict=True):
-        _draw(cfg, run.part(reader.drawn.has), model, reader, kept)
-    manifest = lifecycle.end("generate_images", run, excluded)
-    if run.is_trial:  # plan=calibrate: the items are written later, with the remaining pictures
-        return {"images": manifest}
-    return {"images": manifest, **(items_output.write(*items, job="generate_images") or {})}
+        _draw(cfg, run.table.part(reader.drawn.has), model, reader, run.excluded)
+    images = run.end()
+    if run.table.is_trial:  # plan=calibrate: the items are written later, with the remaining pictures
+        return Manifest({"images": images}, images.lines, planned=images.planned)
+    others = items_output.write(*items, job="generate_images")
+    tables = {"images": images, **(others if isinstance(others, Manifest) else {})}
+    return Manifest(tables, [*images.lines, *others.lines], planned=[*images.planned, *others.planned])
 
 
 def _plan(

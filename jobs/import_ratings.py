@@ -18,8 +18,8 @@ exclusions (`reports=`).
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 from actors.ids import content_id
 from actors.quantities import quantity
@@ -33,20 +33,20 @@ from jobs.annotation.pseudonyms import Pseudonyms, read_key
 from jobs.judging import kept_rubric
 from jobs.judging.kept_rubric import KeptRubric
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
 from jobs.store.files.spool import Spool
-from jobs.store.runs.table_run import TableRun, open_run, survey
+from jobs.store.runs.table_run import open_run, survey
 from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 
 
-def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
+def execute(cfg: ImportRatingsConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring."""
     import_config.check(cfg)
     files = files_of(cfg.input, cfg.format)
     excluded = exclusions.read_exclusions(cfg.exclusions)
@@ -56,8 +56,7 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
     plan = _plan(cfg, files, pseudonyms, excluded, importer.items, knows_reports=importer.knows_reports)
     plan = limited(plan, cfg.limit, noun="rows or tasks")
     if cfg.plan:
-        summary.show_plan("import_ratings", plan)
-        return None
+        return summary.plan_of("import_ratings", plan)
     where = locations.absolute(cfg.input)
     with Spool("import") as spool:
         # Read everything before claiming the output: an error in the last line must leave no trace either.
@@ -71,9 +70,10 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
             with UnitWriter(run.target, task) as writer:
                 importer.write(spool.path, writer)
             run.keep(REPORTED, json.dumps(importer.reported(), indent=1).encode())
-    manifest = run.finish()
-    _show(cfg, importer, manifest, run)
-    summary.show_exclusions(excluded, manifest["counts"]["tallies"].get(exclusions.TALLY, {}))
+    manifest = summary.closed("import_ratings", run)
+    manifest.lines += _lines(cfg, importer, manifest, run.target.out)
+    matched = manifest["counts"]["tallies"].get(exclusions.TALLY, {})
+    manifest.lines += summary.exclusion_lines(excluded, matched)
     return manifest
 
 
@@ -114,14 +114,13 @@ def _kept(cfg: ImportRatingsConfig) -> KeptRubric | None:
     return kept_rubric.of_answers(cfg.name, cfg.answers, ordinal=cfg.scale == "ordinal")
 
 
-def _show(cfg: ImportRatingsConfig, importer: Importer, manifest: dict[str, Any], run: TableRun) -> None:
-    summary.show_result("import_ratings", manifest, run)
+def _lines(cfg: ImportRatingsConfig, importer: Importer, manifest: Manifest, out: str) -> Iterator[str]:
     for reject in importer.first_rejects:
-        say(f"  rejected: {reject.file}, position {reject.position:,}: {reject.message}")
+        yield f"  rejected: {reject.file}, position {reject.position:,}: {reject.message}"
     if cfg.items == "id" and cfg.columns.item_id:  # not a sheet of annotate, which has the items' ids
-        say("  items=id: the names of the items were not checked; items=TABLE finds them, and rejects unknown ones")
+        yield "  items=id: the names of the items were not checked; items=TABLE finds them, and rejects unknown ones"
     if importer.first_repeat:
-        say(f"  repeated (duplicates={cfg.duplicates}), the first at {importer.first_repeat}")
+        yield f"  repeated (duplicates={cfg.duplicates}), the first at {importer.first_repeat}"
     tallies = manifest["counts"]["tallies"]
     for word, label in (("reports", "reported"), ("skips", "skipped"), ("issues", "response issues")):
         counts = tallies.get(word, {})
@@ -130,18 +129,18 @@ def _show(cfg: ImportRatingsConfig, importer: Importer, manifest: dict[str, Any]
                 f"{counts[name]:,} of {counts[f'of_{name}']:,} {name} ({counts[name] / counts[f'of_{name}']:.1%})"
                 for name in imported_rows.Welfare.KEYS
             )
-            say(f"  {label}: {shares}")
+            yield f"  {label}: {shares}"
     if spans := tallies.get("spans"):
-        say(
+        yield (
             f"  spans: {spans['shifted']:,} of {spans['of_spans']:,} were shifted to the place of their stored text, "
             "since tools count line ends and emoji differently"
         )
     for name, n in tallies.get("conflicts", {}).items():
-        say(f"  {name}: {n:,} people have two different values; neither is kept")
+        yield f"  {name}: {n:,} people have two different values; neither is kept"
     if cfg.reports:
-        reported = json.loads(locations.read_bytes(locations.join(run.target.out, "_run", REPORTED)))
+        reported = json.loads(locations.read_bytes(locations.join(out, "_run", REPORTED)))
         added, total = add_reported(cfg.reports, reported, least=cfg.reports_min)
-        say(f"  {cfg.reports}: {quantity(added, 'reported picture')} added; the list has {total:,} of them")
+        yield f"  {cfg.reports}: {quantity(added, 'reported picture')} added; the list has {total:,} of them"
 
 
 JOB = cli.Job("import_ratings", ImportRatingsConfig, execute)

@@ -22,12 +22,12 @@ With topics= there is one item, which is used to ask models for page titles (`re
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 from jobs.items_from import file_items, items_output, link_items, response_items
 from jobs.items_from.items_config import ItemsConfig, mode_of
 from jobs.items_from.items_output import ItemsPlan
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 
@@ -40,8 +40,8 @@ BUILDERS: dict[str, Builder] = {  # key of the mode -> what it writes
 }
 
 
-def execute(cfg: ItemsConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifests by table, or None with plan=true; see the module's docstring."""
+def execute(cfg: ItemsConfig) -> Plan | Manifest:
+    """Run the job and return the manifests by table, or the plan with plan=true; see the module's docstring."""
     mode = mode_of(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     with BUILDERS[mode](cfg, excluded) as plan:

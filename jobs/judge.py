@@ -17,6 +17,7 @@ from typing import Any
 from jobs.judging.model_config import MethodConfig, ModelsConfig, run_each
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 
 
 @dataclass
@@ -26,8 +27,8 @@ class JudgeConfig(MethodConfig, ModelsConfig):
     rubric: dict[str, Any] = conf_group("century_labels")
 
 
-def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
-    """Run the job and return the last model's manifest, or None with plan=true; see the module's docstring.
+def execute(cfg: JudgeConfig) -> Plan | Manifest:
+    """Run the job and return the last model's manifest, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed; nothing was written.
@@ -38,10 +39,10 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
     return run_each("judge", cfg, _judge, check=rubric_job.check)
 
 
-def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
+def _judge(cfg: JudgeConfig) -> Plan | Manifest:
     from jobs.judging import model_run, prompt_trial, rubric_job
     from jobs.judging.model_config import with_condition
-    from jobs.judging.model_run import show_tallies, stream_items
+    from jobs.judging.model_run import stream_items, tally_lines
     from jobs.models.placement import plan_lines
     from jobs.runtime import lifecycle
     from jobs.runtime.selection import exclusions
@@ -61,13 +62,12 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
         note += model_run.expected_tokens(cfg.model, job.sources.pictures)
     plan = rubric_job.plan(cfg, job, excluded)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=job.rubric.context_fields)
-    run = lifecycle.begin("judge", cfg, plan, pools=pools, note=note, lines=lines)
+    run = lifecycle.begin("judge", cfg, plan, excluded, pools=pools, note=note, lines=lines)
     stages = rubric_job.judge_stages(cfg, job.targets, job.ratings)
-    if run is None:
-        prompt_trial.show(cfg, plan.units, job.reader, stages)
-        return None
-    manifest = stream_items(run, cfg, job="judge", reader=job.reader, stages=stages, excluded=excluded)
-    show_tallies(manifest["counts"]["tallies"])
+    if isinstance(run, Plan):
+        return run + Plan(list(prompt_trial.lines(cfg, plan.units, job.reader, stages)))
+    manifest = stream_items(run, cfg, reader=job.reader, stages=stages)
+    manifest.lines += tally_lines(manifest["counts"]["tallies"])
     return manifest
 
 

@@ -12,17 +12,16 @@ context of linked pictures. The column `source` of a text is its node. Pictures 
 
 import sys
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files, node_units
 from jobs.errors import InputError
-from jobs.runtime import lifecycle
+from jobs.runtime import lifecycle, outcomes
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows, check_plan
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
-from jobs.runtime.planning.prospects import prospect, show_all
-from jobs.runtime.process.console import say
+from jobs.runtime.planning.prospects import describe_all, prospect
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.table_plan import TablePlan, limited
@@ -39,8 +38,8 @@ class KbConfig(ReadingRows):
     unit_rows: int = 20_000
 
 
-def execute(cfg: KbConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifests by part, or None with plan=true; see the module's docstring."""
+def execute(cfg: KbConfig) -> Plan | Manifest:
+    """Run the job and return the manifests by part, or the plan with plan=true; see the module's docstring."""
     check_plan(cfg.plan, calibrates=False)
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
@@ -73,23 +72,24 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
         for part, plan in plans.items()
     }
     if cfg.plan:
-        show_all(list(prospects.values()))
-        return None
+        return describe_all(list(prospects.values()))
     lifecycle.ready(cfg, list(plans.values()), prospects["nodes"].needs)
     from jobs.runtime import stages
 
-    manifests = {}
+    manifest = Manifest({})
     for part, table in prospects.items():
         run = table.open()
         kept = exclusions.keep(run, excluded) if part == "node_images" else None
         stage = stages.Stage("kb", KnowledgeBaseUnit, {"part": part, "config": cfg.knowledge_base, "excluded": kept})
         stages.process(run, name=f"kb {part}", stage=stage, resources=cfg.resources, total=None, counted="rows")
-        manifests[part] = run.finish()
-        summary.show_result(f"kb {part}", manifests[part], run)
-    rows = {part: manifest["counts"]["rows_out"] for part, manifest in manifests.items()}
-    summary.show_exclusions(excluded, manifests["node_images"]["counts"]["tallies"].get(exclusions.TALLY, {}))
-    say("kb: " + ", ".join(f"{n:,} {part.replace('_', ' ')}" for part, n in rows.items()))
-    return manifests
+        manifest[part] = summary.closed(f"kb {part}", run)
+        outcomes.show(manifest[part])
+    matched = manifest["node_images"]["counts"]["tallies"].get(exclusions.TALLY, {})
+    rows = ", ".join(
+        f"{of_part['counts']['rows_out']:,} {part.replace('_', ' ')}" for part, of_part in manifest.items()
+    )
+    manifest.lines = [*summary.exclusion_lines(excluded, matched), f"kb: {rows}"]
+    return manifest
 
 
 JOB = cli.Job("kb", KbConfig, execute, pools=("kb",))

@@ -13,9 +13,8 @@ has several texts). remine evaluate computes how often the right node is among t
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
 from jobs.errors import InputError, RunError
@@ -33,7 +32,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import MISSING
-from jobs.runtime.process.console import say
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import TableSource, open_table
@@ -53,8 +52,8 @@ class LinkConfig(LinkSettings, ReadingRows):
     images: str | None = None  # the queries' pictures, together with kb.images
 
 
-def execute(cfg: LinkConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
+def execute(cfg: LinkConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring."""
     settings = checked(cfg)
     neighbors = open_table(cfg.neighbors, "neighbors")
     excluded = exclusions.read_exclusions(cfg.exclusions)
@@ -75,9 +74,11 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
         derived=True,
     )
     plan = limited(plan, cfg.limit, noun="pictures", count=queries_in)
-    run = lifecycle.begin("link", cfg, plan, pools=["link"], note=cfg.method, streamed=False, calibrates=False)
-    if run is None:
-        return None
+    run = lifecycle.begin(
+        "link", cfg, plan, excluded, pools=["link"], note=cfg.method, streamed=False, calibrates=False
+    )
+    if isinstance(run, Plan):
+        return run
     from jobs.runtime import stages
 
     lookups = tables.lookups()
@@ -88,14 +89,15 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
             "settings": settings,
             "lookups": lookups,
             "kb_pictures": tables.kb_pictures(lookups) if cfg.contaminated == "skip" else None,
-            "excluded": exclusions.keep(run, excluded),
+            "excluded": run.excluded,
         },
     )
     total = None if cfg.limit else neighbors.rows
-    stages.process(run, name="link", stage=stage, resources=cfg.resources, total=total, counted="rows")
-    manifest = lifecycle.end("link", run, excluded)
-    _check_links(cfg, neighbors, manifest)
-    _show_tallies(cfg, manifest["counts"]["tallies"])
+    stages.process(run.table, name="link", stage=stage, resources=cfg.resources, total=total, counted="rows")
+    manifest = run.end()
+    manifest.fault = _fault(cfg, neighbors, manifest)
+    if not manifest.fault:
+        manifest.lines += _tally_lines(cfg, manifest["counts"]["tallies"])
     return manifest
 
 
@@ -121,28 +123,28 @@ def checked(cfg: LinkConfig) -> LinkSettings:
     return LinkSettings.part_of(cfg)
 
 
-def _check_links(cfg: LinkConfig, neighbors: TableSource, manifest: Mapping[str, Any]) -> None:
-    """Raise RunError if there are queries and none of them has a link: the tables do not belong together."""
+def _fault(cfg: LinkConfig, neighbors: TableSource, manifest: Manifest) -> RunError | None:
+    """Return an error if there are queries and none of them has a link: the tables do not belong together."""
     counts = manifest["counts"]
     if not neighbors.rows or counts["rows_out"] or any(counts["filtered"].values()):
-        return
+        return None
     if cfg.method in TEXT_METHODS:
         reason = f"no neighbor is a text of {cfg.kb.path}/{TEXT_TABLES[cfg.method]}; search there for {cfg.method}"
     else:
         reason = f"no neighbor is a picture of a node of {cfg.kb.path}"
         if cfg.method in TEXT_TABLES:
             reason += f", or {cfg.kb.vectors} has no vectors of the nodes' {TEXT_TABLES[cfg.method]}"
-    raise RunError(f"out={locations.absolute(cfg.out)}: no picture has a link: {reason}")
+    return RunError(f"out={locations.absolute(cfg.out)}: no picture has a link: {reason}")
 
 
-def _show_tallies(cfg: LinkConfig, tallies: Mapping[str, Mapping[str, int]]) -> None:
+def _tally_lines(cfg: LinkConfig, tallies: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     if near := tallies.get(NEAR):
-        say(f"  {sum(near.values()):,} pictures resemble one of the knowledge base and were kept")
+        yield f"  {sum(near.values()):,} pictures resemble one of the knowledge base and were kept"
     if unknown := tallies.get(UNKNOWN):
-        say(f"  {sum(unknown.values()):,} neighbors are not in the knowledge base and were ignored")
+        yield f"  {sum(unknown.values()):,} neighbors are not in the knowledge base and were ignored"
     if short := tallies.get(SHORT):
         key = "k of the search" if cfg.method in TEXT_METHODS else "nearest= (and k of the search)"
-        say(f"  {sum(short.values()):,} pictures have fewer than {cfg.k} nodes; increase {key}")
+        yield f"  {sum(short.values()):,} pictures have fewer than {cfg.k} nodes; increase {key}"
 
 
 JOB = cli.Job("link", LinkConfig, execute, pools=("link",))

@@ -24,6 +24,7 @@ from jobs.retrieval.lemma_index import LemmaIndex, phrase_hashes
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
@@ -60,8 +61,8 @@ class LinkNamesConfig(Writing):
     limit: int | None = None  # the names of the first pictures only, for a trial run in a separate table; null: all
 
 
-def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring.
+def execute(cfg: LinkNamesConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: a value is not allowed, or a table does not fit; nothing was written.
@@ -88,8 +89,7 @@ def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
     )
     plan = limited(plan, cfg.limit, noun="pictures", count=lambda unit: distinct_values(unit.inputs[0].uri, "item_id"))
     if cfg.plan:
-        summary.show_plan("link_names", plan)
-        return None
+        return summary.plan_of("link_names", plan)
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     index = _index(cfg, islice(responses.by_object(["text"]), len(plan.units)), nodes)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
@@ -103,10 +103,7 @@ def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
             writer.counts.filtered = Counter(answers) + Counter({NOT_NAMED: sum(not rows for rows in links.values())})
             writer.counts.rows_in = len(rows) + writer.counts.filtered.total()
             writer.write(schemas.to_table(rows, TABLES["links"].schema()))
-    manifest = run.finish()
-    summary.show_result("link_names", manifest, run)
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    return manifest
+    return summary.closed("link_names", run, excluded, exclusion_filter.matched)
 
 
 def _index(cfg: LinkNamesConfig, responses: Iterable[pa.Table], nodes: TableSource) -> LemmaIndex:

@@ -21,15 +21,16 @@ from actors.vlm.settings import ModelSettings
 from jobs.errors import as_input_error
 from jobs.judging import kept_rubric, prompt_trial
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
-from jobs.judging.calibration import read_reference, show_sweep
+from jobs.judging.calibration import keep_sweep, read_reference
 from jobs.judging.items import ItemTables
 from jobs.judging.model_config import ModelsConfig, refuse_thought, run_each, with_condition
-from jobs.judging.model_run import model_plan, show_prompts, stream_items
+from jobs.judging.model_run import model_plan, prompt_lines, stream_items
 from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
@@ -48,8 +49,8 @@ class LoglikConfig(LoglikSettings, ModelsConfig):
     reference: str | None = None  # ratings to compare with: a table or a glob
 
 
-def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
-    """Run the job and return the last model's manifest, or None with plan=true; see the module's docstring.
+def execute(cfg: LoglikConfig) -> Plan | Manifest:
+    """Run the job and return the last model's manifest, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed; nothing was written.
@@ -58,7 +59,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     return run_each("loglik", cfg, _rate, check=_checked)
 
 
-def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
+def _rate(cfg: LoglikConfig) -> Plan | Manifest:
     prompt, targets = _checked(cfg)
     per_label = len(cfg.pairs)
     sources = prompt.open_sources(cfg)
@@ -72,7 +73,7 @@ def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
         labels = f"labels under {per_label} settings of the first {cfg.limit:,} {sources.items.name}"
     note = f"scores {labels}{prompt.expected_tokens(cfg, sources)}"
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=prompt.instruction.context_fields)
-    run = lifecycle.begin("loglik", cfg, plan, pools=pools, note=note, lines=lines)
+    run = lifecycle.begin("loglik", cfg, plan, excluded, pools=pools, note=note, lines=lines)
     reader = prompt.reader(sources)
     longest = _longest([*targets, *own_labels(sources.items)])
     rate = {
@@ -85,13 +86,12 @@ def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
         prompt.stage(cfg, answer_tokens=longest),
         Stage("judge", LoglikRater, rate, rows_out=ratings.rows_out),
     ]
-    if run is None:
-        prompt_trial.show(cfg, plan.units, reader, stages)
-        return None
-    manifest = stream_items(run, cfg, job="loglik", reader=reader, stages=stages, excluded=excluded)
-    show_prompts(manifest["counts"]["tallies"])
+    if isinstance(run, Plan):
+        return run + Plan(list(prompt_trial.lines(cfg, plan.units, reader, stages)))
+    manifest = stream_items(run, cfg, reader=reader, stages=stages)
+    manifest.lines += prompt_lines(manifest["counts"]["tallies"])
     if reference:
-        show_sweep(run, reference, [condition_of(pair, cfg.condition) for pair in cfg.pairs])
+        manifest.lines += keep_sweep(run.table, reference, [condition_of(pair, cfg.condition) for pair in cfg.pairs])
     return manifest
 
 

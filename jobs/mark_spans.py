@@ -25,11 +25,12 @@ from jobs.errors import InputError, as_input_error
 from jobs.judging import model_run, prompt_trial
 from jobs.judging.items import ItemTables, Reader, item_units, open_sources
 from jobs.judging.model_config import SeveralModelsConfig, check_model, refuse_thought, run_each, with_condition
-from jobs.judging.model_run import model_plan, show_marks, stream_items
+from jobs.judging.model_run import mark_lines, model_plan, stream_items
 from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import CompleteDrawConfig
@@ -49,8 +50,8 @@ class MarkSpansConfig(MarkingSettings, SeveralModelsConfig):
     show_prompts: int = 0  # with plan=true: print the prompts about so many items
 
 
-def execute(cfg: MarkSpansConfig) -> dict[str, Any] | None:
-    """Run the job and return the last model's manifest, or None with plan=true; see the module's docstring.
+def execute(cfg: MarkSpansConfig) -> Plan | Manifest:
+    """Run the job and return the last model's manifest, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed; nothing was written.
@@ -59,7 +60,7 @@ def execute(cfg: MarkSpansConfig) -> dict[str, Any] | None:
     return run_each("mark_spans", cfg, _mark_spans, check=_check)
 
 
-def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
+def _mark_spans(cfg: MarkSpansConfig) -> Plan | Manifest:
     _check(cfg)
     sources = _sources(cfg)
     cfg = with_condition(cfg, sources.items)
@@ -73,18 +74,17 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
     metadata = {"rater": cfg.model.rater, "method": cfg.method}
     plan = model_plan(cfg, "spans", _identity(cfg, sources, excluded), units=drawn.units, metadata=metadata)
     lines = [*plan_lines(cfg, cfg.model), *drawn.lines]
-    run = lifecycle.begin("mark_spans", cfg, plan, pools=["judge"], note=note, lines=lines)
+    run = lifecycle.begin("mark_spans", cfg, plan, excluded, pools=["judge"], note=note, lines=lines)
     reader = Reader("items", tuple(sources.joined_tables), (), cfg.shows_picture, whole_texts=True)
     settings, model = MarkingSettings.part_of(cfg), ModelSettings.part_of(cfg.model)
-    if run is None:
-        prompt_trial.show_marking(cfg, plan.units, reader, settings=settings, model=model)
-        return None
+    if isinstance(run, Plan):
+        return run + Plan(list(prompt_trial.marking_lines(cfg, plan.units, reader, settings=settings, model=model)))
     for line in drawn.lines:
         say(f"  {line}")
     marker = {"settings": settings, "model": model, "threads": cfg.resources.judge.threads}
     stages = [Stage("judge", SpanMarker, marker, rows_out=None)]
-    manifest = stream_items(run, cfg, job="mark_spans", reader=reader, stages=stages, excluded=excluded)
-    show_marks(manifest["counts"]["tallies"])
+    manifest = stream_items(run, cfg, reader=reader, stages=stages)
+    manifest.lines += mark_lines(manifest["counts"]["tallies"])
     return manifest
 
 

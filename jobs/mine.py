@@ -11,11 +11,10 @@ requires whole words, `match=exact` whole titles; `fold.*` defines which letters
 
 import difflib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
 
 from actors.quantities import quantity
 from actors.titles import MATCHES
@@ -26,6 +25,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
@@ -50,8 +50,8 @@ class MineConfig(ReadingRows):
     fold: FoldConfig = field(default_factory=FoldConfig)
 
 
-def execute(cfg: MineConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
+def execute(cfg: MineConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring."""
     _check_choices(cfg)
     fold, corpus = fold_of(cfg.fold), CORPORA[cfg.corpus.name]
     files = corpus.find_files(cfg.corpus.path)
@@ -80,20 +80,20 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     plan = limited(plan, cfg.limit, noun="records")
     get_bytes = read_ahead.BLOCK if cfg.corpus.name == "wit" else None
     note = quantity(len(terms), "term")
-    run = lifecycle.begin("mine", cfg, plan, pools=["mine"], note=note, streamed=False, get_bytes=get_bytes)
-    if run is None:
-        return None
+    run = lifecycle.begin("mine", cfg, plan, excluded, pools=["mine"], note=note, streamed=False, get_bytes=get_bytes)
+    if isinstance(run, Plan):
+        return run
     from jobs.runtime import stages
 
-    size = 0 if cfg.limit else sum(o.size for t in run.todo for o in t.unit.inputs)
+    size = 0 if cfg.limit else sum(o.size for t in run.table.todo for o in t.unit.inputs)
     step, unit = (10**6, "MB") if size > 10**7 else (10**3, "kB")  # of compressed input, for the progress line
     stage = stages.Stage(
         "mine",
         MineUnit,
         {
             # Workers read the terms from the table's folder: an argument with a million terms is too large.
-            "terms": run.keep("terms.json", pack(terms)),
-            "excluded": exclusions.keep(run, excluded),
+            "terms": run.table.keep("terms.json", pack(terms)),
+            "excluded": run.excluded,
             "match": cfg.match,
             "fold": fold,
             "corpus": cfg.corpus.name,
@@ -101,9 +101,11 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
             "step": step,
         },
     )
-    stages.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step or None, counted=unit)
-    manifest = lifecycle.end("mine", run, excluded)
-    _show_tallies(manifest["counts"]["tallies"])
+    stages.process(
+        run.table, name="mine", stage=stage, resources=cfg.resources, total=size // step or None, counted=unit
+    )
+    manifest = run.end()
+    manifest.lines += _tally_lines(manifest["counts"]["tallies"])
     return manifest
 
 
@@ -116,11 +118,14 @@ def _check_choices(cfg: MineConfig) -> None:
         raise InputError(f"corpus.name={cfg.corpus.name}: must be one of {', '.join(CORPORA)}")
 
 
-def _show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    summary.show_tally("hits by term", tallies.get("term", {}))
-    summary.show_tally("mostly inside longer words (match=word leaves them out)", suspects(tallies))
-    summary.show_tally("files scanned by", tallies.get("scanned_by", {}))
-    summary.show_tally("rows read by the csv module", tallies.get("read_by_csv", {}))
+def _tally_lines(tallies: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    for title, tally in (
+        ("hits by term", tallies.get("term", {})),
+        ("mostly inside longer words (match=word leaves them out)", suspects(tallies)),
+        ("files scanned by", tallies.get("scanned_by", {})),
+        ("rows read by the csv module", tallies.get("read_by_csv", {})),
+    ):
+        yield from summary.tally_lines(title, tally)
 
 
 def suspects(tallies: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

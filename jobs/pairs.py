@@ -11,7 +11,6 @@ Writes OUT/items, whose pictures are the two of the pair in the order in which t
 
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from jobs.errors import InputError
 from jobs.items_from import items_output, pair_items
@@ -19,6 +18,7 @@ from jobs.items_from.items_config import UNIT_ROWS
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.store import run_files, table_plan
 from jobs.store.files import locations
@@ -37,8 +37,8 @@ class PairsConfig(Writing):
     unit_rows: int = UNIT_ROWS  # rarely: pairs per unit, the granularity of resuming in the jobs that follow
 
 
-def execute(cfg: PairsConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifests by table, or None with plan=true; see the module's docstring.
+def execute(cfg: PairsConfig) -> Plan | Manifest:
+    """Run the job and return the manifests by table, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, or there is nothing to pair; nothing was written.

@@ -23,6 +23,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.store.files.objects import CompactList
 from jobs.store.pieces import cut_of, in_pieces, read_piece
@@ -41,8 +42,8 @@ class ParseConfig(ConditionSettings, ReadingRows):
     rubric: dict[str, Any] = conf_group("century_labels")  # the rubric whose questions the responses answer
 
 
-def execute(cfg: ParseConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring."""
+def execute(cfg: ParseConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring."""
     try:
         AnswerReader(rubric=cfg.rubric)
     except ValueError as error:
@@ -69,17 +70,15 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
     per_response = len(rubric.questions)
     rows = min(responses.rows, cfg.limit or responses.rows)
     note = f"reads {rows * per_response:,} answers ({quantity(rows, 'response')} x {per_response})"
-    run = lifecycle.begin("parse", cfg, plan, pools=["decode"], note=note)
-    if run is None:
-        return None
+    run = lifecycle.begin("parse", cfg, plan, excluded, pools=["decode"], note=note)
+    if isinstance(run, Plan):
+        return run
     from jobs.runtime import stages
 
     stages.stream(
-        run,
+        run.table,
         name="parse",
-        read=stages.Read(
-            read_responses, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)
-        ),
+        read=stages.Read(read_responses, item="item_id", output_item="item_id", excluded=run.excluded),
         stages=[
             stages.Stage(
                 "decode", AnswerReader, {"rubric": cfg.rubric, "condition": cfg.condition}, rows_out=per_response
@@ -87,8 +86,8 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
         ],
         resources=cfg.resources,
     )
-    manifest = lifecycle.end("parse", run, excluded)
-    rating_tables.keep_raters(run, rating_tables.read_raters([responses]))  # the models that wrote the answers
+    manifest = run.end()
+    rating_tables.keep_raters(run.table, rating_tables.read_raters([responses]))  # the models that wrote the answers
     return manifest
 
 

@@ -21,7 +21,7 @@ from actors.untrusted import text_lines
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
-from jobs.runtime.process.console import say
+from jobs.runtime.outcomes import Manifest
 from jobs.store.files import locations
 from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
@@ -52,7 +52,7 @@ class PromptsConfig:
     language: str = "en"  # BCP 47 tag of the texts
 
 
-def execute(cfg: PromptsConfig) -> dict[str, Any]:
+def execute(cfg: PromptsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
     axes = {name: _values(name, setting) for name, setting in _axes(cfg).items()}
     rows = prompts(cfg.template, axes, cfg.language)
@@ -60,8 +60,8 @@ def execute(cfg: PromptsConfig) -> dict[str, Any]:
     identity = {"template": cfg.template, "axes": axes, "language": cfg.language}
     manifest = write_small(cfg.out, table, table="texts", identity=identity, config=asdict(cfg))
     size = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
-    say(f"prompts: {manifest['out']}\n  {len(rows):,} = {size}; the first: {rows[0]['text']}")
-    return manifest
+    line = f"prompts: {manifest['out']}\n  {len(rows):,} = {size}; the first: {rows[0]['text']}"
+    return Manifest(manifest, [line])
 
 
 def _axes(cfg: PromptsConfig) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def _plan(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict[
     if rows or mentions or earlier:
         changed.removed += [uri for uri in purged_files.pages_with_pictures(others) if uri not in changed.removed]
     _show("would remove", rows, mentions, changed)
-    summary.show_exclusions(excluded, needles.gone.matched | needles.matched)
+    for line in summary.exclusion_lines(excluded, needles.gone.matched | needles.matched):
+        say(line)
     return {"rows": rows}
 
 
@@ -119,7 +120,8 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
     for table, units in sorted(result.again.items()):
         parts = f"{quantity(units, 'unit')} with parts of rewritten units"
         say(f"  {table}: {parts}, which the next run of its command writes again")
-    summary.show_exclusions(excluded, begun.gone.matched | needles.matched)
+    for line in summary.exclusion_lines(excluded, begun.gone.matched | needles.matched):
+        say(line)
     return {"rows": result.rows, "files": changed.found}
 
 

@@ -24,8 +24,8 @@ from jobs.metrics import dsg
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import open_table
@@ -46,8 +46,8 @@ class QuestionScoresConfig(Writing):
     limit: int | None = None  # the scores of the first items only, for a trial run in a separate table; null: all
 
 
-def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring.
+def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: a table cannot be used, or no answer is about a set of `questions=`; nothing was written.
@@ -81,8 +81,7 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
     )
     plan = limited(plan, cfg.limit, noun="items", count=lambda unit: distinct_values(unit.inputs[0].uri, "item_id"))
     if cfg.plan:
-        summary.show_plan("question_scores", plan)
-        return None
+        return summary.plan_of("question_scores", plan)
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
@@ -99,16 +98,15 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
             writer.counts.rows_in = len(rows)
             writer.counts.tallies["answers"] = dict(tally)
             writer.write(scene_graph_scores.rating_table(rows))
-    manifest = run.finish()
-    summary.show_result("question_scores", manifest, run)
+    manifest = summary.closed("question_scores", run)
     counts = Counter(manifest["counts"]["tallies"].get("answers", {}))
     if counts["partial"]:
         rest = "do not count" if cfg.convention == dsg.ANSWERED else "count as no"
-        say(
+        manifest.lines.append(
             f"  {counts['answered']:,} of {quantity(counts['questions'], 'question')} are answered; "
             f"{counts['partial']:,} of {quantity(counts['scores'], 'picture')} lack some, which {rest}"
         )
-    summary.show_exclusions(excluded, exclusion_filter.take_matched())
+    manifest.lines += summary.exclusion_lines(excluded, exclusion_filter.take_matched())
     rating_tables.keep_raters(run, rating_tables.read_raters([ratings]))
     return manifest
 

@@ -15,7 +15,6 @@ marked.
 import sys
 from collections import Counter
 from dataclasses import asdict
-from typing import Any
 
 from actors import schemas
 from actors.quantities import quantity
@@ -32,8 +31,8 @@ from jobs.questioning.question_writer import read_units
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import check_plan
-from jobs.runtime.planning.summary import reconciliation, show_tally
-from jobs.runtime.process.console import say
+from jobs.runtime.outcomes import Manifest, Plan
+from jobs.runtime.planning.summary import reconciliation, tally_lines
 from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.reading import open_table, refuse_absent
@@ -42,8 +41,8 @@ from jobs.store.table_plan import TablePlan
 from jobs.tables import TABLES
 
 
-def execute(cfg: QuestionsConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest, or None with plan=true; see the module's docstring.
+def execute(cfg: QuestionsConfig) -> Plan | Manifest:
+    """Run the job and return the manifest, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, or the file has a fault; nothing was written.
@@ -57,13 +56,13 @@ def execute(cfg: QuestionsConfig) -> dict[str, Any] | None:
         raise InputError(f"faults={cfg.faults}: must be one of {REFUSE}, {MARK}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
-    manifest = _from_file(cfg) if cfg.input else _by_model(cfg)
-    if manifest is not None:
-        _show(cfg.out)
-    return manifest
+    outcome = _from_file(cfg) if cfg.input else _by_model(cfg)
+    if isinstance(outcome, Manifest):
+        outcome.lines += _lines(cfg.out)
+    return outcome
 
 
-def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
+def _from_file(cfg: QuestionsConfig) -> Plan | Manifest:
     assert cfg.input is not None
     if cfg.limit is not None:
         raise InputError(f"limit={cfg.limit}: only with texts=; a file of questions is read as a whole; omit limit=")
@@ -72,8 +71,8 @@ def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
     rows = [question_row(question, about[set_id]) for set_id, graph in sets.items() for question in graph]
     check_plan(cfg.plan, calibrates=False)
     if cfg.plan:
-        say(f"questions: would write {quantity(len(rows), 'question')} in {quantity(len(sets), 'set')} to {cfg.out}")
-        return None
+        amount = f"{quantity(len(rows), 'question')} in {quantity(len(sets), 'set')}"
+        return Plan([f"questions: would write {amount} to {cfg.out}"])
     table = schemas.to_table(rows, TABLES["questions"].schema())
     settings = asdict(cfg)
     identity = {
@@ -81,11 +80,10 @@ def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
         **{key: settings[key] for key in ("columns", "faults", "encoding", "delimiter")},
     }
     manifest = write_small(cfg.out, table, table="questions", identity=identity, config=settings, rejects=rejects)
-    say(f"questions: {manifest['out']}\n{reconciliation(manifest['counts'])}")
-    return manifest
+    return Manifest(manifest, [f"questions: {manifest['out']}\n{reconciliation(manifest['counts'])}"])
 
 
-def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
+def _by_model(cfg: QuestionsConfig) -> Plan | Manifest:
     assert cfg.texts is not None
     if cfg.samples != 1:
         raise InputError(f"samples={cfg.samples}: must be 1, because a text has one set of questions")
@@ -118,30 +116,37 @@ def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
     sets = min(sets, cfg.limit or sets)
     note = f"asks {cfg.model.name} in three steps about {quantity(sets, 'text')} of role {cfg.role}"
     run = lifecycle.begin(
-        "questions", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model), streamed=False
+        "questions",
+        cfg,
+        plan,
+        exclusions.read_exclusions(None),
+        pools=["judge"],
+        note=note,
+        lines=plan_lines(cfg, cfg.model),
+        streamed=False,
     )
-    if run is None:
-        return None
+    if isinstance(run, Plan):
+        return run
     from jobs.questioning.question_writer import QuestionWriter
     from jobs.runtime import stages
 
     settings = {"model": ModelSettings.part_of(cfg.model), "settings": SamplingSettings.part_of(cfg)}
     keys = {"instructions": cfg.scene_graph, **settings, "threads": cfg.resources.judge.threads}
     stages.process(
-        run,
+        run.table,
         name="questions",
         stage=Stage("judge", QuestionWriter, keys),
         resources=cfg.resources,
         total=sets,
         counted="texts",
     )
-    manifest = lifecycle.end("questions", run, exclusions.read_exclusions(None))
-    rating_tables.keep_raters(run, rating_tables.raters_of_model(cfg.model, manifest["counts"]["tallies"]))
+    manifest = run.end()
+    rating_tables.keep_raters(run.table, rating_tables.raters_of_model(cfg.model, manifest["counts"]["tallies"]))
     return manifest
 
 
-def _show(out: str) -> None:
-    """Print the number of questions and of their faults."""
+def _lines(out: str) -> list[str]:
+    """Return the number of questions and of their faults."""
     sets, faults = set[str](), Counter[str]()
     valid = rows = 0
     for batch in open_table(out, "questions").batches(["set_id", "valid", "fault"]):
@@ -150,8 +155,8 @@ def _show(out: str) -> None:
             rows += 1
             valid += row["valid"]
             faults.update(filter(None, (row["fault"] or "").split(", ")))
-    say(f"  {quantity(rows, 'question')} in {quantity(len(sets), 'set')}, {valid:,} valid")
-    show_tally("faults", faults)
+    amount = f"  {quantity(rows, 'question')} in {quantity(len(sets), 'set')}, {valid:,} valid"
+    return [amount, *tally_lines("faults", faults)]
 
 
 JOB = cli.Job("questions", QuestionsConfig, execute, pools=("judge",))

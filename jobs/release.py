@@ -92,7 +92,8 @@ def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
     _show(cfg, contents)
     if published:
         say(f"  published: {published}")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
+    for line in summary.exclusion_lines(excluded, exclusion_filter.matched):
+        say(line)
     return contents.files
 
 

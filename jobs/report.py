@@ -10,7 +10,6 @@ OUT/index.html and the table OUT/metrics, and replaces an earlier report there.
 
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from actors.quantities import quantity
 from jobs.analysis import metric_settings
@@ -31,8 +30,8 @@ from jobs.papers.paper_tables import PaperFigure, write_parts
 from jobs.papers.study import PaperSettings, Study, arrange_paper, check_paper
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 
@@ -72,7 +71,7 @@ def _added(paper: PaperSettings) -> MetricSettings:
     )
 
 
-def execute(cfg: ReportConfig) -> dict[str, Any]:
+def execute(cfg: ReportConfig) -> Manifest:
     """Run the job and return the manifest of the table of metrics; see the module's docstring.
 
     Raises:
@@ -142,12 +141,13 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     write_parts(cfg.out, parts)
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
-    say(f"report: {uri}")
-    say(f"  {quantity(manifest['counts']['rows_out'], 'metric')} in {manifest['out']}")
-    for sentence in results.notices:
-        say(f"  {sentence}")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    return manifest
+    lines = [
+        f"report: {uri}",
+        f"  {quantity(manifest['counts']['rows_out'], 'metric')} in {manifest['out']}",
+        *(f"  {sentence}" for sentence in results.notices),
+        *summary.exclusion_lines(excluded, exclusion_filter.matched),
+    ]
+    return Manifest(manifest, lines)
 
 
 JOB = cli.Job("report", ReportConfig, execute)

@@ -11,7 +11,6 @@ item_id. `out`/_rejects lists the rows of the corpus that cannot be scored, whic
 
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from actors.ids import content_id
 from actors.quantities import quantity
@@ -22,14 +21,22 @@ from jobs.errors import InputError
 from jobs.models.placement import check_device
 from jobs.retrieval.faiss_index import FaissConfig, check_faiss_export, export_faiss_index
 from jobs.retrieval.queries import Calibration, check_distinct, kept_calibration, open_queries
-from jobs.retrieval.search_modes import QUERIES, SearchInputs, account_corpus, check_side, resident_side, search
+from jobs.retrieval.search_modes import (
+    QUERIES,
+    SearchInputs,
+    check_side,
+    corpus_fault,
+    corpus_lines,
+    resident_side,
+    search,
+)
 from jobs.retrieval.search_workers import SearchTask
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning.expected_pace import Work
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import run_files
 from jobs.store.reading import TableSource
@@ -49,11 +56,11 @@ class RetrieveConfig(SearchSettings, ReadingRows):
     faiss: FaissConfig = field(default_factory=FaissConfig)  # rarely: export an index for FAISS
 
 
-def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
+def execute(cfg: RetrieveConfig) -> Plan | Manifest:
     """Run the job; see the module's docstring.
 
     Returns:
-        The manifest; None with plan=true.
+        The manifest; with plan=true the plan.
     """
     _check(cfg)
     queries = open_queries(cfg.queries, cfg.corpus)
@@ -67,7 +74,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     check_distinct(cfg.queries, queries)
     keeps = not cfg.overwrite and cfg.faiss.out is None  # an index may contain purged pictures
     if keeps and (purged := _purged(plan)) is not None:
-        return None if cfg.only_plans else purged
+        return Plan(purged.lines) if cfg.only_plans else purged
     count = sum(source.rows for source in queries)
     side = resident_side(cfg.resident, queries=count, corpus=corpus.rows)
     vectors = f"{quantity(corpus.rows, 'vector')} of {corpus.space.dim} numbers"
@@ -75,33 +82,34 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     pieces = len(corpus.units) if side == QUERIES else None
     work = Work("multiplications", corpus.rows * corpus.space.dim, pieces)
     run = lifecycle.begin(
-        "retrieve", cfg, plan, pools=["search"], note=note, streamed=False, calibrates=False, work=work
+        "retrieve", cfg, plan, excluded, pools=["search"], note=note, streamed=False, calibrates=False, work=work
     )
-    if run is None:
-        return None
+    if isinstance(run, Plan):
+        return run
     task = SearchTask(
         search=SearchSettings.part_of(cfg),
         layout=layout_of(cfg.corpus),
         threads=cfg.resources.search.threads,
-        excluded=exclusions.keep(run, excluded),
+        excluded=run.excluded,
     )
     inputs = SearchInputs(corpus, calibration)
-    search(run, task, inputs, side=side, resources=cfg.resources, overwrite=cfg.overwrite)
-    manifest = lifecycle.end("retrieve", run, excluded)
-    account_corpus(run.target.out, manifest["counts"], corpus)
-    if cfg.faiss.out is not None:
-        export_faiss_index(cfg.faiss, corpus, task, run)
+    search(run.table, task, inputs, side=side, resources=cfg.resources, overwrite=cfg.overwrite)
+    manifest = run.end()
+    manifest.lines += corpus_lines(manifest["counts"])
+    manifest.fault = corpus_fault(run.table.target.out, manifest["counts"], corpus)
+    if cfg.faiss.out is not None and not manifest.fault:
+        manifest.lines += export_faiss_index(cfg.faiss, corpus, task, run.table)
     return manifest
 
 
-def _purged(plan: TablePlan) -> dict[str, Any] | None:
+def _purged(plan: TablePlan) -> Manifest | None:
     """Return the manifest if pictures were purged from a complete table of the same units of queries; else None."""
     units = {unit.name for unit in run_files.begun_units(plan.out)}
     if units != {unit.name for unit in plan.units} or (purged := purged_table(plan, ["queries", "corpus"])) is None:
         return None
     neighbors = purged["counts"]["rows_out"]
-    say(f"retrieve: {plan.out}: {neighbors:,} neighbours remain after a purge; overwrite=true searches again")
-    return purged
+    line = f"retrieve: {plan.out}: {neighbors:,} neighbours remain after a purge; overwrite=true searches again"
+    return Manifest(purged, [line])
 
 
 def _check(cfg: RetrieveConfig) -> None:

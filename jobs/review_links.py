@@ -26,8 +26,8 @@ from jobs.errors import InputError
 from jobs.items_from import link_contexts
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import table_plan
 from jobs.store.files import locations
@@ -60,7 +60,7 @@ class ReviewLinksConfig:
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
-def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
+def execute(cfg: ReviewLinksConfig) -> Manifest:
     """Run the job and return the manifest of `items`; see the module's docstring."""
     _check_keys(cfg)
     sources = [open_table(uri, "links") for pattern in cfg.links for uri in tables_in(pattern)]
@@ -100,14 +100,13 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
         manifest = write_small(
             out, table, table=name, identity=identity, config=asdict(cfg), inputs=inputs, limit=limit
         )
-    say(
-        f"review_links: {locations.absolute(cfg.out)}\n  {quantity(len(items), 'pair')} of a picture and one of "
-        f"{len(texts):,} nodes"
-    )
-    if limit:
-        say(f"  {limit}; the tables have no more")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    return manifest
+    amount = f"{quantity(len(items), 'pair')} of a picture and one of {len(texts):,} nodes"
+    lines = [
+        f"review_links: {locations.absolute(cfg.out)}\n  {amount}",
+        *([f"  {limit}; the tables have no more"] if limit else ()),
+        *summary.exclusion_lines(excluded, exclusion_filter.matched),
+    ]
+    return Manifest(manifest, lines)
 
 
 def _check_keys(cfg: ReviewLinksConfig) -> None:

@@ -21,6 +21,7 @@ from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.configuration.resources import Resources
+from jobs.runtime.outcomes import Plan
 from jobs.runtime.pipeline import pipeline_commands, pipeline_plan, pipelines
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
 from jobs.runtime.process import console
@@ -64,8 +65,10 @@ class StepResult:
     label: str
 
 
-def execute(cfg: RunConfig) -> list[StepResult]:
-    """Run the steps in order; every step's keys are checked before the first one starts.
+def execute(cfg: RunConfig) -> list[StepResult] | Plan:
+    """Run the steps in order, or return their plan with plan=true.
+
+    Every step's keys are checked before the first one starts.
 
     Raises:
         InputError: a step names an unknown job or keys that its job does not have, or two steps have one `out`.
@@ -81,11 +84,8 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
     _check_outputs(steps, loaded)
     if cfg.plan:
-        for line in pipeline_commands.lines(steps, loaded, cfg.resources):
-            say(line)
-        for line in pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan)):
-            say(line)
-        return []
+        commands_of_steps = pipeline_commands.lines(steps, loaded, cfg.resources)
+        return Plan([*commands_of_steps, *pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan))])
     results = []
     for number, (step, config_of_step, (_, overrides)) in enumerate(zip(steps, loaded, prepared, strict=True), 1):
         label = pipelines.label(step)

@@ -72,7 +72,8 @@ def execute(cfg: ShowLinksConfig) -> None:
     locations.replace(locations.join(out, picture_sheets.RANKINGS), picture_sheets.rankings_csv(examples))
     locations.replace(locations.join(out, picture_sheets.PAGE), picture_sheets.links_page(examples, thumbnails))
     say(f"show_links: {locations.join(out, picture_sheets.PAGE)}\n  {quantity(len(wanted), 'picture')}")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
+    for line in summary.exclusion_lines(excluded, exclusion_filter.matched):
+        say(line)
 
 
 def _check(cfg: ShowLinksConfig) -> None:

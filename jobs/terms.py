@@ -11,10 +11,10 @@ models list as JSON lines. Writes R/models/terms.
 """
 
 import sys
-from typing import Any
 
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import check_plan
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.terms_from.graph_choice import write_terms
 from jobs.terms_from.graph_passes import GraphInput, write_entities
 from jobs.terms_from.model_terms import write_model_terms
@@ -22,8 +22,8 @@ from jobs.terms_from.terms_config import LANGUAGE_MODEL, TermSourcesConfig
 from jobs.workers.wikidata import ClassUnit, EntityUnit
 
 
-def execute(cfg: TermSourcesConfig) -> dict[str, Any] | None:
-    """Run the job and return the manifest of the terms, or None with plan=true; see the module's docstring.
+def execute(cfg: TermSourcesConfig) -> Plan | Manifest:
+    """Run the job and return the manifest of the terms, or the plan with plan=true; see the module's docstring.
 
     Raises:
         InputError: the value of a key is not allowed, or an input cannot be used.
@@ -34,8 +34,10 @@ def execute(cfg: TermSourcesConfig) -> dict[str, Any] | None:
     if cfg.source.name == LANGUAGE_MODEL:
         return write_model_terms(cfg)
     graph = GraphInput.of(cfg)
-    if cfg.entities is None and not write_entities(cfg, graph, class_unit=ClassUnit, entity_unit=EntityUnit):
-        return None
+    if cfg.entities is None:
+        planned = write_entities(cfg, graph, class_unit=ClassUnit, entity_unit=EntityUnit)
+        if planned is not None:
+            return planned
     return write_terms(cfg, graph)
 
 

@@ -17,7 +17,7 @@ from jobs.corpora.tric import TEMPLATES, Split, bucket, read_split
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
-from jobs.runtime.process.console import say
+from jobs.runtime.outcomes import Manifest
 from jobs.store.files import locations
 from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
@@ -42,7 +42,7 @@ class TricCaptionsConfig:
     unit_rows: int = 4096
 
 
-def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
+def execute(cfg: TricCaptionsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
     _check(cfg.templates)
     if cfg.unit_rows < 1:
@@ -61,12 +61,12 @@ def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
         inputs=inputs,
         unit_rows=cfg.unit_rows,
     )
-    say(f"tric_captions: {manifest['out']}")
+    lines = [f"tric_captions: {manifest['out']}"]
     for template in cfg.templates:
         count = sum(row["revision"] == template for row in rows)
         dates = count // len(split.captions)
-        say(f"  {template:<7} {count:>7,} texts = {len(split.captions):,} captions x {dates} dates")
-    return manifest
+        lines.append(f"  {template:<7} {count:>7,} texts = {len(split.captions):,} captions x {dates} dates")
+    return Manifest(manifest, lines)
 
 
 def captions(split: Split, templates: dict[str, str], language: str) -> list[dict[str, Any]]:

@@ -21,8 +21,8 @@ from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.reading import open_table
 from jobs.store.runs.small_table import write_small
@@ -43,7 +43,7 @@ class TricItemsConfig:
     unit_rows: int = 64  # rarely: items per unit, the granularity of distributing and resuming in the jobs that follow
 
 
-def execute(cfg: TricItemsConfig) -> dict[str, Any]:
+def execute(cfg: TricItemsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
     if cfg.dates not in DATES:
         raise InputError(f"dates={cfg.dates}: must be one of {', '.join(DATES)}")
@@ -69,9 +69,8 @@ def execute(cfg: TricItemsConfig) -> dict[str, Any]:
     )
     targets = sum(len(row["targets"]) for row in rows)
     amounts = f"{quantity(len(rows), 'picture')}, {quantity(targets, 'caption')} to judge"
-    say(f"tric_items: {manifest['out']}\n  {amounts}, dates: {cfg.dates}")
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    return manifest
+    line = f"tric_items: {manifest['out']}\n  {amounts}, dates: {cfg.dates}"
+    return Manifest(manifest, [line, *summary.exclusion_lines(excluded, exclusion_filter.matched)])
 
 
 def items(split: Split, ranked: dict[int, list[str]], *, k: int, dates: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ prints them next to the paper's table II.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -38,8 +38,8 @@ from jobs.metrics.descriptive import describe
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
@@ -60,7 +60,7 @@ class TricRankConfig:
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
-def execute(cfg: TricRankConfig) -> dict[str, Any]:
+def execute(cfg: TricRankConfig) -> Manifest:
     """Run the job and return the manifest of the metrics; see the module's docstring."""
     split = read_split(cfg.split)
     pictures, captions, vectors = (
@@ -80,15 +80,14 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
     rankings = rank_all(split, picture_vectors, worded)
     metrics = list(ranking_metrics(split, worded, rankings))
     ranked, count = len(picture_vectors), len(split.captions)
-    say(f"tric_rank: {ranked:,} of {len(split.pictures):,} pictures ranked, {quantity(count, 'caption')} each")
+    lines = [f"tric_rank: {ranked:,} of {len(split.pictures):,} pictures ranked, {quantity(count, 'caption')} each"]
     if (left := len(split.pictures) - ranked) and split.expected:
-        say(
+        lines.append(
             f"  the metrics leave out the {quantity(left, 'picture')} without a vector; out.tsv has the captions in "
             "the order of the file for them, and the challenge counts these too"
         )
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    _show(split, metrics, pictures.metadata.get("remine.encoder", ""))
-
+    lines += summary.exclusion_lines(excluded, exclusion_filter.matched)
+    lines += _lines(split, metrics, pictures.metadata.get("remine.encoder", ""))
     out = locations.absolute(cfg.out)
     identity = {
         "sources": [source.identity for source in (pictures, captions, vectors)],
@@ -111,8 +110,8 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
     manifest = write_small(
         locations.join(out, "metrics"), metrics_table(metrics), table="metrics", identity=identity, **written
     )
-    say(f"tric_rank: {locations.join(out, 'out.tsv')} ({cfg.answer}), {len(metrics)} metrics in {manifest['out']}")
-    return manifest
+    written_to = f"{locations.join(out, 'out.tsv')} ({cfg.answer}), {len(metrics)} metrics in {manifest['out']}"
+    return Manifest(manifest, [*lines, f"tric_rank: {written_to}"])
 
 
 def neighbors(
@@ -141,21 +140,21 @@ def _answers(split: Split, best: Mapping[int, Ranking]) -> str:
     return answer_lines([[indices[p] for p in best[n].positions] if n in best else indices for n in pictures])
 
 
-def _show(split: Split, metrics: Sequence[Metric], encoder: str) -> None:
+def _lines(split: Split, metrics: Sequence[Metric], encoder: str) -> Iterator[str]:
     note = ", random weights: these numbers are meaningless" if has_random_weights(encoder) else ""
     for column, numbers in columns([split]).items():
         value = {metric.name: metric.value for metric in describe(numbers)}
         deviation = value["standard_deviation"]
         end = f", deviation {deviation:.2f}" if deviation is not None else ""
-        say(f"  {column:<11} mean {value['mean']:.2f}, median {value['median']:g}{end}")
-    say(f"  model {encoder}{note}")
+        yield f"  {column:<11} mean {value['mean']:.2f}, median {value['median']:g}{end}"
+    yield f"  model {encoder}{note}"
     for metric in metrics:
         dims = " ".join(metric.dims.values())
         interval = f"[{metric.low:.4f}, {metric.high:.4f}]" if metric.low is not None else ""
-        say(f"  {metric.name:<15} {dims:<14} {metric.value or 0:.4f} {interval} n={metric.n:,}")
-    say("  published, table II (MRR on test-A and test-B, which are other splits):")
+        yield f"  {metric.name:<15} {dims:<14} {metric.value or 0:.4f} {interval} n={metric.n:,}"
+    yield "  published, table II (MRR on test-A and test-B, which are other splits):"
     for submitter, first, second in PUBLISHED:
-        say(f"    {submitter:<40} {first:.4f}  {second:.4f}")
+        yield f"    {submitter:<40} {first:.4f}  {second:.4f}"
 
 
 JOB = cli.Job("tric_rank", TricRankConfig, execute)

@@ -12,9 +12,8 @@ OUT/RATER/CONDITION/out.tsv is the challenge's output of each.
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from actors.ids import content_id
 from jobs.analysis.tric_metrics import (
@@ -33,8 +32,8 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
@@ -55,7 +54,7 @@ class TricRerankConfig:
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
-def execute(cfg: TricRerankConfig) -> dict[str, Any]:
+def execute(cfg: TricRerankConfig) -> Manifest:
     """Run the job and return the manifest of the metrics; see the module's docstring."""
     if not cfg.ratings:
         raise InputError(
@@ -87,10 +86,12 @@ def execute(cfg: TricRerankConfig) -> dict[str, Any]:
         config=asdict(cfg),
         inputs=tuple(source.whole() for source in (neighbors, captions, *ratings)),
     )
-    _show(before, after, metrics)
-    summary.show_exclusions(excluded, exclusion_filter.matched)
-    say(f"tric_rerank: {len(metrics)} metrics in {manifest['out']}, out.tsv of each rater and condition below {out}")
-    return manifest
+    lines = [
+        *_lines(before, after, metrics),
+        *summary.exclusion_lines(excluded, exclusion_filter.matched),
+        f"tric_rerank: {len(metrics)} metrics in {manifest['out']}, out.tsv of each rater and condition below {out}",
+    ]
+    return Manifest(manifest, lines)
 
 
 def answer_uri(out: str, judge: RaterCondition) -> str:
@@ -105,15 +106,15 @@ def _answers(split: Split, ranked: Ranked) -> str:
     return answer_lines([ranked.get(position, indices) for position in range(len(split.pictures))])
 
 
-def _show(before: Ranked, after: Mapping[RaterCondition, Reranking], metrics: Sequence[Metric]) -> None:
+def _lines(before: Ranked, after: Mapping[RaterCondition, Reranking], metrics: Sequence[Metric]) -> Iterator[str]:
     for (rater, condition), reranking in after.items():
         done = len(before) - len(reranking.kept)
-        say(f"  {rater} {condition}: {done:,} of {len(before):,} pictures re-ranked; the others keep their order")
+        yield f"  {rater} {condition}: {done:,} of {len(before):,} pictures re-ranked; the others keep their order"
     for metric in metrics:
         if "decade" not in metric.dims and metric.value is not None:
             interval = f"[{metric.low:.4f}, {metric.high:.4f}]" if metric.low is not None else ""
             dims = " ".join(metric.dims.values())
-            say(f"  {metric.name:<15} {metric.value:+.4f} {interval} n={metric.n:,}  {dims}")
+            yield f"  {metric.name:<15} {metric.value:+.4f} {interval} n={metric.n:,}  {dims}"
 
 
 JOB = cli.Job("tric_rerank", TricRerankConfig, execute)

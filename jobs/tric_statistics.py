@@ -9,9 +9,8 @@ VI.B, figures 4 to 7).
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from actors.ids import content_id
 from actors.quantities import quantity
@@ -21,7 +20,7 @@ from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
-from jobs.runtime.process.console import say
+from jobs.runtime.outcomes import Manifest
 from jobs.store.files import locations
 from jobs.store.runs.small_table import write_small
 
@@ -61,7 +60,7 @@ class TricStatisticsConfig:
     bins: HistogramBins = field(default_factory=HistogramBins)
 
 
-def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
+def execute(cfg: TricStatisticsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
     if small := [name for name in ("year", "words", "characters") if getattr(cfg.bins, name) < 1]:
         raise InputError(f"bins.{small[0]}={getattr(cfg.bins, small[0])}: must be at least 1")
@@ -74,9 +73,10 @@ def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
     unions = {name: list(parts) for name, parts in cfg.unions.items() if set(parts) <= set(splits)}
     bins = {name: int(getattr(cfg.bins, name)) for name in ("year", "words", "characters")}
     metrics = list(statistics(splits, unions, bins))
-    _show(splits, unions, metrics)
+    lines = list(_lines(splits, unions, metrics))
     for name in (union for union in cfg.unions if union not in unions):
-        say(f"  {name}: left out, {cfg.path} has no {', '.join(p for p in cfg.unions[name] if p not in splits)}")
+        absent = ", ".join(part for part in cfg.unions[name] if part not in splits)
+        lines.append(f"  {name}: left out, {cfg.path} has no {absent}")
     identity = {"splits": {name: _hash(split) for name, split in splits.items()}, "unions": unions, "bins": bins}
     inputs = [o for name in splits for o in locations.find(locations.join(path, name))]
     manifest = write_small(
@@ -87,8 +87,7 @@ def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
         config=asdict(cfg),
         inputs=tuple(o for o in inputs if o.uri.rsplit("/", 1)[-1] in _FILES),
     )
-    say(f"tric_statistics: {quantity(len(metrics), 'metric')} in {manifest['out']}")
-    return manifest
+    return Manifest(manifest, [*lines, f"tric_statistics: {quantity(len(metrics), 'metric')} in {manifest['out']}"])
 
 
 def _present(path: str) -> tuple[str, list[str]]:
@@ -107,9 +106,9 @@ def _hash(split: Split) -> str:
     return content_id(*split.pictures, *map(str, split.dates), *split.captions.values())
 
 
-def _show(splits: dict[str, Split], unions: dict[str, list[str]], metrics: Sequence[Metric]) -> None:
+def _lines(splits: dict[str, Split], unions: dict[str, list[str]], metrics: Sequence[Metric]) -> Iterator[str]:
     value = {(m.name, m.dims["split"], m.dims.get("column")): m.value for m in metrics if "bin" not in m.dims}
-    say(f"  {'split':<10} {'pictures':>8}  column      mean    median  deviation   min   max")
+    yield f"  {'split':<10} {'pictures':>8}  column      mean    median  deviation   min   max"
     for name in (*splits, *unions):
         for column in ("year", "words", "characters"):
             numbers = [value[statistic, name, column] for statistic in ("mean", "median", "standard_deviation")]
@@ -117,7 +116,7 @@ def _show(splits: dict[str, Split], unions: dict[str, list[str]], metrics: Seque
             low, high = (int(value[end, name, column] or 0) for end in ("minimum", "maximum"))
             count = f"{int(value['instances', name, None] or 0):,}" if column == "year" else ""
             first = name if column == "year" else ""
-            say(f"  {first:<10} {count:>8}  {column:<10} {mean:>7} {median:>7} {deviation:>9} {low:>6} {high:>5}")
+            yield f"  {first:<10} {count:>8}  {column:<10} {mean:>7} {median:>7} {deviation:>9} {low:>6} {high:>5}"
 
 
 JOB = cli.Job("tric_statistics", TricStatisticsConfig, execute)

@@ -60,7 +60,8 @@ def execute(cfg: ViewConfig) -> None:
             blur=cfg.blur,
         )
         stack.callback(viewer.close)
-        summary.show_exclusions(excluded, exclusion_filter.matched)
+        for line in summary.exclusion_lines(excluded, exclusion_filter.matched):
+            say(line)
         serving = server(viewer.application)  # imports the server, before the address is printed
         say(f"view: http://{ADDRESS}:{listener.getsockname()[1]}/{viewer.token}/")
         say("  Ctrl-C ends it")

@@ -24,6 +24,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.store.pieces import cut_of
 from jobs.store.reading import refuse_absent
@@ -46,11 +47,11 @@ class ZeroShotConfig(ConditionSettings, FailingRows):
     )
 
 
-def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
+def execute(cfg: ZeroShotConfig) -> Plan | Manifest:
     """Run the job; see the module's docstring.
 
     Returns:
-        The manifest; None with plan=true.
+        The manifest; with plan=true the plan.
     """
     sentences = read_sentences(cfg.template, cfg.targets)
     refuse_absent(cfg.input, cfg.embeddings)
@@ -70,9 +71,9 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
     note = f"rates {ratings.total:,} pairs of {tables.items.name} and label"
     if cfg.limit:
         note = f"rates the first {cfg.limit:,} {tables.items.name} against each of their labels"
-    run = lifecycle.begin("zero_shot", cfg, plan, pools=rows.pools, note=note)
-    if run is None:
-        return None
+    run = lifecycle.begin("zero_shot", cfg, plan, excluded, pools=rows.pools, note=note)
+    if isinstance(run, Plan):
+        return run
     from actors.zero_shot_rater import ZeroShotRater
 
     stream_encoded(
@@ -81,14 +82,14 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
         rows,
         ZeroShotRater,
         {"template": sentences.data, "targets": sentences.targets, "condition": cfg.condition},
-        job="zero_shot",
         resources=cfg.resources,
-        excluded=exclusions.keep(run, excluded),
         rows_out=ratings.rows_out,
     )
-    manifest = lifecycle.end("zero_shot", run, excluded)
+    manifest = run.end()
     rater = {"rater": facts.encoder, "kind": "encoder", "dtype": cfg.embedder.dtype}
-    rating_tables.keep_raters(run, [rater | {"model": cfg.embedder.checkpoint, "revision": cfg.embedder.pretrained}])
+    rating_tables.keep_raters(
+        run.table, [rater | {"model": cfg.embedder.checkpoint, "revision": cfg.embedder.pretrained}]
+    )
     return manifest
 
 

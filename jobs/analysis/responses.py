@@ -10,7 +10,6 @@ import pyarrow as pa
 from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.metrics.refused_texts import COLUMNS, RefusalRate, RefusalRates, lines
-from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.object_rows import read_unit
@@ -48,10 +47,10 @@ def refusal_rates(
     return rates.rates()
 
 
-def keep_refusals(run: TableRun) -> None:
-    """Print the refusal rates of a finished run, and store rates and items in `_run/refusals.json`."""
+def keep_refusals(run: TableRun) -> list[str]:
+    """Store the refusal rates of a finished run and the items in `_run/refusals.json`; return lines about them."""
     rates = refusal_rates([open_table(run.target.out, "responses")])
     run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
-    if texts := max((rate.n for rate in rates), default=0):
-        for line in lines(rates) or [f"none in {quantity(texts, 'text')}"]:
-            say(f"  refusals  {line}")
+    texts = max((rate.n for rate in rates), default=0)
+    listed = lines(rates) or [f"none in {quantity(texts, 'text')}"]
+    return [f"  refusals  {line}" for line in listed] if texts else []

@@ -4,6 +4,8 @@ The tables of a unit are written one after another, `items` last. A killed run c
 table lacks.
 """
 
+import functools
+import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,8 +15,8 @@ import pyarrow as pa
 
 from actors import schemas
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
@@ -95,20 +97,31 @@ def check(cfg: Writing, plan: ItemsPlan, excluded: Exclusions) -> dict[str, Tabl
     return plans
 
 
-def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITEMS) -> dict[str, Any] | None:
-    """Write the tables; return their manifests by name, or None with plan=true.
+def describe(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITEMS) -> Plan:
+    """Return the plan of the tables.
+
+    Raises:
+        InputError: a location below `out=` cannot be used.
+    """
+    plans = [
+        summary.plan_of(job, table, lines=plan.lines if table.table == ITEMS else ())
+        for table in check(cfg, plan, excluded).values()
+    ]
+    return functools.reduce(operator.add, plans)
+
+
+def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITEMS) -> Plan | Manifest:
+    """Write the tables; return their manifests by name, or with plan=true their plan.
 
     Args:
-        job: the name of the job, for the printed summary.
+        job: the name of the job, for the summary.
 
     Raises:
         InputError: a location below `out=` cannot be used; nothing was written.
     """
-    plans = check(cfg, plan, excluded)
     if cfg.plan:
-        for table in plans.values():
-            summary.show_plan(job, table, lines=plan.lines if table.table == ITEMS else ())
-        return None
+        return describe(cfg, plan, excluded, job=job)
+    plans = check(cfg, plan, excluded)
     runs = {
         name: open_run(table, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
         for name, table in plans.items()
@@ -121,17 +134,15 @@ def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITE
             for name, task in todo.items():
                 with UnitWriter(runs[name].target, task) as writer:
                     _fill(writer, name, rows)
-    manifests = {name: run.finish() for name, run in runs.items()}
-    for name, run in runs.items():
-        summary.show_result(job, manifests[name], run)
-    for line in plan.lines:
-        say(f"  {line}")
-    for title, tally in manifests[ITEMS]["counts"]["tallies"].items():
+    manifests = {name: summary.closed(job, run) for name, run in runs.items()}
+    lines = [line for manifest in manifests.values() for line in manifest.lines]
+    lines += [f"  {line}" for line in plan.lines]
+    tallies = manifests[ITEMS]["counts"]["tallies"]
+    for title, tally in tallies.items():
         if title != exclusions.TALLY:
-            summary.show_tally(title, tally)
-    matched = {**plan.matched, **manifests[ITEMS]["counts"]["tallies"].get(exclusions.TALLY, {})}
-    summary.show_exclusions(excluded, matched)
-    return manifests
+            lines += summary.tally_lines(title, tally)
+    matched = {**plan.matched, **tallies.get(exclusions.TALLY, {})}
+    return Manifest(manifests, [*lines, *summary.exclusion_lines(excluded, matched)])
 
 
 def _table_plan(cfg: Writing, plan: ItemsPlan, name: str, excluded: Exclusions) -> TablePlan:

@@ -27,7 +27,6 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.gold import best_threshold, f1_at
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING, conf_group
-from jobs.runtime.process.console import say
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table
 from jobs.store.runs.table_run import TableRun
@@ -316,8 +315,8 @@ def _expected(expected: Mapping[Any, Any], item: str, target: str) -> float | No
     return None if right is None else float(target in right)
 
 
-def show_sweep(run: TableRun, reference: Reference, conditions: Sequence[str]) -> None:
-    """Print Pearson's r of each condition's scores with the reference, the best first; store it with the run."""
+def keep_sweep(run: TableRun, reference: Reference, conditions: Sequence[str]) -> list[str]:
+    """Store Pearson's r of each condition's scores with the reference with the run; return lines, the best first."""
     moments = {condition: Moments() for condition in conditions}
     items = pa.array(sorted({item for item, _ in reference}), pa.string())
     for footer in open_table(run.target.out, "ratings").footers:
@@ -327,9 +326,11 @@ def show_sweep(run: TableRun, reference: Reference, conditions: Sequence[str]) -
     ranked = sorted(moments.items(), key=lambda entry: (entry[1].pearson is None, -(entry[1].pearson or 0.0)))
     sweep = [{"setting": name, "pearson": moment.pearson, "n": moment.n} for name, moment in ranked]
     run.keep("sweep.json", json.dumps(sweep, indent=1).encode())
+    lines = []
     for name, moment in ranked:
         value = "undefined" if moment.pearson is None else f"{moment.pearson:.3f}"
-        say(f"  {name:24} Pearson's r {value} with the reference, {quantity(moment.n, 'pair')}")
+        lines.append(f"  {name:24} Pearson's r {value} with the reference, {quantity(moment.n, 'pair')}")
+    return lines
 
 
 def _pairs(rows: pa.Table, reference: Reference) -> dict[str, tuple[list[float], list[float]]]:

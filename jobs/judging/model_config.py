@@ -13,7 +13,7 @@ from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration import named_keys
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import LISTS, MISSING, conf_group
-from jobs.runtime.outcomes import check_outcome
+from jobs.runtime.outcomes import Manifest, Plan, check_outcome, show
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 CONDITION = "remine.condition"  # in the footers of a table of items
-Manifest = dict[str, Any]
 
 
 @dataclass
@@ -155,11 +154,11 @@ def with_condition(cfg: Conditioned, items: "TableSource") -> Conditioned:
 
 
 def run_each(
-    job: str, cfg: Config, run: Callable[[Config], Manifest | None], *, check: Callable[[Config], object]
-) -> Manifest | None:
-    """Run a job with the model of `model=`, or with each of `models=`; return the last one's manifest.
+    job: str, cfg: Config, run: Callable[[Config], Plan | Manifest], *, check: Callable[[Config], object]
+) -> Plan | Manifest:
+    """Run a job with the model of `model=`, or with each of `models=`; return the last one's manifest, or the plan.
 
-    If a model fails, the next one still runs.
+    With several models, what a run returns is printed when it ends. If a model fails, the next one still runs.
 
     Args:
         job: the job's name.
@@ -179,11 +178,13 @@ def run_each(
                 check(config)
             except InputError as error:
                 raise InputError(named_keys.with_own_key(str(error), job, f"models={config.model.name}")) from error
-    manifest, failures = None, dict[str, Exception]()
+    outcomes, failures = list[Plan | Manifest](), dict[str, Exception]()
     for config in configs:
         try:
-            manifest = run(config)
-            check_outcome(manifest)
+            outcome = run(config)
+            show(outcome)
+            check_outcome(outcome)
+            outcomes.append(outcome)
         except (InputError, RunError) as error:
             failures[config.model.name] = error
             say(f"{job} {config.model.name} failed: {error}", err=True)
@@ -194,7 +195,9 @@ def run_each(
             names_by_reason.setdefault(str(failure), []).append(name)
         reasons = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in names_by_reason.items())
         raise (InputError if only_input else RunError)(f"{len(failures)} of {len(configs)} models failed: {reasons}")
-    return manifest
+    planned = [table for outcome in outcomes for table in outcome.planned]
+    last = outcomes[-1]
+    return Plan([], planned) if isinstance(last, Plan) else Manifest(last, planned=planned)
 
 
 def _per_model(cfg: Config) -> list[Config]:

@@ -1,9 +1,9 @@
-"""A run in which a model answers about items: its plan, its stages, and what every such run prints and stores.
+"""A run in which a model answers about items: its plan, its stages, and what every such run stores.
 
-The plan estimates the tokens of pictures; the run prints their counts and other facts about prompts and answers.
+The plan estimates the tokens of pictures; the run counts them and other facts about prompts and answers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,14 +16,11 @@ from actors.vlm.picture_size import PixelBounds
 from jobs.judging import rating_tables
 from jobs.judging.model_config import ModelRunConfig
 from jobs.models.vlm import ModelConfig
-from jobs.runtime import lifecycle
-from jobs.runtime.process.console import say
-from jobs.runtime.selection import exclusions
-from jobs.runtime.selection.exclusions import Exclusions
+from jobs.runtime.lifecycle import JobRun
+from jobs.runtime.outcomes import Manifest, WarningLine
 from jobs.runtime.stage_contract import Stage
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource
-from jobs.store.runs.table_run import TableRun
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
@@ -62,14 +59,12 @@ def model_plan(
 
 
 def stream_items(
-    run: TableRun,
+    run: JobRun,
     cfg: ModelRunConfig,
     *,
-    job: str,
     reader: Callable[[UnitTask], pa.Table],
     stages: Sequence[Stage],
-    excluded: Exclusions,
-) -> dict[str, Any]:
+) -> Manifest:
     """Pass the items of the remaining units through the stages, close the run, and store facts about the model.
 
     Returns the manifest.
@@ -79,12 +74,12 @@ def stream_items(
     """
     from jobs.runtime import stages as ray_stages
 
-    read = ray_stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded))
-    ray_stages.stream(run, name=job, read=read, stages=stages, resources=cfg.resources)
-    manifest = lifecycle.end(job, run, excluded)
+    read = ray_stages.Read(reader, item="item_id", output_item="item_id", excluded=run.excluded)
+    ray_stages.stream(run.table, name=run.name, read=read, stages=stages, resources=cfg.resources)
+    manifest = run.end()
     tallies = manifest["counts"]["tallies"]
-    show_counted(cfg.model, tallies)
-    rating_tables.keep_raters(run, rating_tables.raters_of_model(cfg.model, tallies))
+    manifest.lines += counted_lines(cfg.model, tallies)
+    rating_tables.keep_raters(run.table, rating_tables.raters_of_model(cfg.model, tallies))
     return manifest
 
 
@@ -127,12 +122,12 @@ def sample_sizes(images: TableSource) -> list[tuple[int, int]]:
     return spaced + sizes[-1:]
 
 
-def show_counted(model: ModelConfig, tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Print how many pictures a run showed its model, and their mean tokens."""
+def counted_lines(model: ModelConfig, tallies: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield how many pictures a run showed its model, and their mean tokens."""
     counts = tallies.get("pictures", {})
     if pictures := counts.get("shown"):
         average = f"{counts['tokens'] / pictures:,.0f} tokens each"
-        say(f"  {quantity(pictures, 'picture')} shown, {average} ({_bounds_text(model)})")
+        yield f"  {quantity(pictures, 'picture')} shown, {average} ({_bounds_text(model)})"
 
 
 def _bounds_text(model: ModelConfig) -> str:
@@ -140,24 +135,24 @@ def _bounds_text(model: ModelConfig) -> str:
     return ", ".join(bounds if model.min_pixels is not None else bounds[:1])
 
 
-def show_prompts(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Print where prompts differ from their file; nothing if they do not.
+def prompt_lines(tallies: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield where prompts differ from their file; nothing if they do not.
 
-    Prints the number of items whose context was cut, in total and by field, and that of items without the text of their
-    condition, by reason, and whether the model's chat template takes no system turn.
+    The lines have the number of items whose context was cut, in total and by field, and that of items without the text
+    of their condition, by reason, and whether the model's chat template takes no system turn.
     """
     if items := tallies.get("truncated", {}).get("items"):
         fields = ", ".join(f"{field} {count:,}" for field, count in sorted(tallies["truncated field"].items()))
-        say(f"  context truncated of {items:,} items ({fields}); their rows name the fields in `truncated`")
+        yield f"  context truncated of {items:,} items ({fields}); their rows name the fields in `truncated`"
     if empty := tallies.get("empty context"):
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(empty.items()))
-        say(f"  no text of the condition for {quantity(sum(empty.values()), 'item')} ({reasons}); see `empty_context`")
+        yield f"  no text of the condition for {quantity(sum(empty.values()), 'item')} ({reasons}); see `empty_context`"
     if tallies.get("system text"):
-        say("  the model's chat template takes no system turn here: its text begins the user's turn")
+        yield "  the model's chat template takes no system turn here: its text begins the user's turn"
 
 
-def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Print the tokens, the items cut, the device's share of the time, and the changes of rows that were rescored.
+def tally_lines(tallies: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield the tokens, the items cut, the device's share of the time, and the changes of rows that were rescored.
 
     Args:
         tallies: counts by group and key, from the run's manifest.
@@ -166,36 +161,35 @@ def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
     if tokens.get("passed"):
         whole = tokens["of whole prompts"]
         factor = whole / tokens["passed"]
-        say(f"  prompts have {whole:,} tokens, {tokens['passed']:,} were computed ({factor:.1f} times fewer)")
-    show_prompts(tallies)
-    show_improbable(tallies)
+        yield f"  prompts have {whole:,} tokens, {tokens['passed']:,} were computed ({factor:.1f} times fewer)"
+    yield from prompt_lines(tallies)
+    yield from improbable_lines(tallies)
     milliseconds = tallies.get("milliseconds", {})
     if milliseconds.get("all"):
         share = milliseconds.get("device", 0) / milliseconds["all"]
-        say(f"  device busy {share:.0%} of {milliseconds['all'] / 1000:,.1f} s since the first batch")
+        yield f"  device busy {share:.0%} of {milliseconds['all'] / 1000:,.1f} s since the first batch"
     if rescored := tallies.get("rescored"):
         largest = max(map(float, tallies.get("rescored difference", {"0": 1})))
         failed = f", {rescored['failed']:,} failed" if rescored.get("failed") else ""
-        say(
+        yield (
             f"  rescored {quantity(rescored['rows'], 'row')} individually: {rescored.get('changed answers', 0):,} "
             f"answers changed, largest difference of a probability {largest:.1e}{failed}"
         )
 
 
-def show_improbable(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Warn if most answers are ones that the model would hardly write; the manifest has the counts as well."""
+def improbable_lines(tallies: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield a warning if most answers are ones that the model would hardly write; the manifest has the counts too."""
     answers = tallies.get("answers", {})
     if (improbable := answers.get("improbable", 0)) > answers.get("scored", 0) / 2:
-        say(
+        yield WarningLine(
             f"  warning: in {improbable:,} of {answers['scored']:,} rows, the answers have less than 1 % of the "
             "probability (outside_mass above 0.99): the model would write something else, such as a thought; look at "
-            "its prompts with plan=true show_prompts=1",
-            err=True,
+            "its prompts with plan=true show_prompts=1"
         )
 
 
-def show_marks(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Print how many prompts `mark_spans` wrote and scored, and how long that took.
+def mark_lines(tallies: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield how many prompts `mark_spans` wrote and scored, and how long that took.
 
     Args:
         tallies: counts by group and key, from the run's manifest.
@@ -204,4 +198,4 @@ def show_marks(tallies: Mapping[str, Mapping[str, int]]) -> None:
     seconds = tallies.get("milliseconds", {}).get("marking", 0) / 1000
     if prompts:
         counts = ", ".join(f"{count:,} {way}" for way, count in sorted(prompts.items()))
-        say(f"  prompts  {counts}, in {seconds:,.1f} s of the model's processes")
+        yield f"  prompts  {counts}, in {seconds:,.1f} s of the model's processes"

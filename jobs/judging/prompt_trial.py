@@ -9,7 +9,7 @@ each text are used in place of the answers, and each answer is printed after its
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -27,7 +27,6 @@ from actors.vlm.errors import ScoringError
 from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
 from jobs.judging import joined_rows, vllm_engine
-from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.units import Unit
@@ -59,49 +58,50 @@ def check(cfg: TriedKeys) -> None:
         raise InputError(f"show_prompts={cfg.show_prompts}: only used with plan=true; add it, or omit show_prompts=")
 
 
-def show(
+def lines(
     cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], stages: Sequence[Stage]
-) -> None:
-    """Print the prompts about the first `show_prompts` items, and what the tiny model answers.
+) -> Iterator[str]:
+    """Yield the prompts about the first `show_prompts` items, and what the tiny model answers.
 
     Args:
         reader: returns the items of a unit.
         stages: the stage that prepares prompts, and the stage that answers them.
     """
-    items = items_to_show(cfg, units, reader)
+    items = yield from items_to_show(cfg, units, reader)
     if items is None:
         return
     prepare, answer = stages
     _without_progress_bars()
-    shown = model_to_show(prepare.kwargs["model"])
+    shown = yield from model_to_show(prepare.kwargs["model"])
     prepared = _called(prepare, shown, items)
-    for line in _prompt_lines(items.to_pylist(), prepared.to_pylist(), shown):
-        say(line)
+    yield from _prompt_lines(items.to_pylist(), prepared.to_pylist(), shown)
     tiny = prepared if shown == TINY else _called(prepare, TINY, items)
-    say(f"answers of {TINY.checkpoint} (random weights): meaningless; they only show the table's format")
+    yield f"answers of {TINY.checkpoint} (random weights): meaningless; they only show the table's format"
     answers = _called(answer, TINY, tiny).to_pylist()
     for row in answers[:ANSWERS_SHOWN]:
-        say(f"  {_answer_line(row)}")
+        yield f"  {_answer_line(row)}"
     if len(answers) > ANSWERS_SHOWN:
-        say(f"  … and {len(answers) - ANSWERS_SHOWN:,} more")
+        yield f"  … and {len(answers) - ANSWERS_SHOWN:,} more"
 
 
-def items_to_show(cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table]) -> pa.Table | None:
-    """Return the first `show_prompts` items; None if that is 0 or, after a message, if the input has no items."""
+def items_to_show(
+    cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table]
+) -> Generator[str, None, pa.Table | None]:
+    """Return the first `show_prompts` items; None if that is 0 or, after a line, if the input has no items."""
     if not cfg.show_prompts:
         return None
     items = first_items(units, reader, cfg.show_prompts)
     if not items.num_rows:
-        say("prompts: the input has no items")
+        yield "prompts: the input has no items"
         return None
     return items
 
 
-def model_to_show(model: ModelSettings) -> ModelSettings:
-    """Return the model whose processor renders the prompts: if it is not here, print so and return the tiny one."""
+def model_to_show(model: ModelSettings) -> Generator[str, None, ModelSettings]:
+    """Return the model whose processor renders the prompts: if it is not here, after a line the tiny one."""
     if _is_here(model):
         return model
-    say(
+    yield (
         f"  the processor of {model.checkpoint} is not on this machine: prompts are formatted for {TINY.checkpoint} "
         "instead"
     )
@@ -246,41 +246,40 @@ class StandIn:
         return (f"{labels[0]}: " if len(labels) > 1 else "") + (words[1] if words else "NONE")
 
 
-def show_marking(
+def marking_lines(
     cfg: TriedKeys,
     units: Iterable[Unit],
     reader: Callable[[UnitTask], pa.Table],
     *,
     settings: MarkingSettings,
     model: ModelSettings,
-) -> None:
-    """Print the prompts about the first `show_prompts` items.
+) -> Iterator[str]:
+    """Yield the prompts about the first `show_prompts` items.
 
     Args:
         reader: returns the items of a unit, with pictures and texts.
         settings: method, prompts and labels.
         model: the model whose processor renders the prompts, or the tiny model's if it is not on this machine.
     """
-    items = items_to_show(cfg, units, reader)
+    items = yield from items_to_show(cfg, units, reader)
     if items is None:
         return
-    shown = model_to_show(model)
+    shown = yield from model_to_show(model)
     from actors.vlm.loading import load_processor
 
     processor = load_processor(shown.checkpoint, revision=shown.revision)
-    say("prompts, with the first words of each text in place of the model's answers:")
+    yield "prompts, with the first words of each text in place of the model's answers:"
     read = PictureReader()
     for item in items.to_pylist():
         description = describe(item, settings.kinds, shows_picture=settings.shows_picture, read=read)
         if isinstance(description, Marks):
             reason = description.reason.message if description.reason else ""
-            say(f"item {item['item_id']}: no prompt, status {description.status.value} ({reason})")
+            yield f"item {item['item_id']}: no prompt, status {description.status.value} ({reason})"
             continue
         stand_in = StandIn(settings.kinds)
         settings.marking.mark(stand_in, [description])
-        say(f"item {item['item_id']}: {quantity(len(stand_in.asked), 'prompt')}")
-        for line in _lines(stand_in.asked, description, processor, shown):
-            say(line)
+        yield f"item {item['item_id']}: {quantity(len(stand_in.asked), 'prompt')}"
+        yield from _lines(stand_in.asked, description, processor, shown)
 
 
 def _lines(

@@ -15,8 +15,8 @@ from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.configuration.resources import Resources
+from jobs.runtime.lifecycle import JobRun
 from jobs.store.pieces import read_piece
-from jobs.store.runs.table_run import TableRun
 from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
@@ -141,23 +141,19 @@ VECTORS = EncoderInput(read_vectors, "item_id")
 
 
 def stream_encoded(
-    run: TableRun,
+    run: JobRun,
     embedder: EmbedderConfig,
     rows: EncoderInput,
     actor: type,
     arguments: Mapping[str, Any] | None = None,
     *,
-    job: str,
     resources: Resources,
-    excluded: str | None,
     rows_out: int | Callable[[pa.Table], list[int]] = 1,
 ) -> None:
     """Pass the rows of the remaining units through an actor that has the encoder; pictures are decoded first.
 
     Args:
         actor: a class such as `actors.embedder.Embedder`; `arguments` are its arguments besides the encoder's.
-        job: the job's name, for progress.
-        excluded: URI of the stored list of exclusions.
         rows_out: the number of output rows per row (`jobs.runtime.stage_contract.Stage.rows_out`).
     """
     from actors.embedder import BATCHES_PER_CALL, PictureDecoder
@@ -169,5 +165,5 @@ def stream_encoded(
     chain = [stages.Stage("embed", actor, encoder, rows_out=rows_out, batches=batches)]
     if rows.decodes:
         chain.insert(0, stages.Stage("decode", PictureDecoder, {"settings": embedder}))
-    read = stages.Read(rows.read, item=rows.item, output_item="item_id", excluded=excluded)
-    stages.stream(run, name=job, read=read, stages=chain, resources=resources)
+    read = stages.Read(rows.read, item=rows.item, output_item="item_id", excluded=run.excluded)
+    stages.stream(run.table, name=run.name, read=read, stages=chain, resources=resources)

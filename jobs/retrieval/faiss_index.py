@@ -260,8 +260,8 @@ def check_faiss_export(cfg: FaissConfig, corpus: VectorCorpus, tables: Mapping[s
     check(cfg.factory, cfg.nprobe, dim=corpus.space.dim, rows=corpus.rows)
 
 
-def export_faiss_index(cfg: FaissConfig, corpus: VectorCorpus, task: SearchTask, run: TableRun) -> None:
-    """Write the index and print its recall@k against the neighbors that `run` wrote."""
+def export_faiss_index(cfg: FaissConfig, corpus: VectorCorpus, task: SearchTask, run: TableRun) -> list[str]:
+    """Write the index and return a line with its recall@k against the neighbors that `run` wrote."""
     folder, k = locations.absolute(cfg.out or ""), task.search.k
     exclusion_filter, cosine = exclusions.load(task.excluded), task.search.score == COSINE
     index, ids = build(
@@ -270,4 +270,4 @@ def export_faiss_index(cfg: FaissConfig, corpus: VectorCorpus, task: SearchTask,
     write(index, ids, folder)
     searched = [read_queries(unit, exclusion_filter) for unit in run.units]
     share = recall(index, ids, searched, open_table(run.target.out, "neighbors"), k=k)
-    say(f"  index {folder}: {cfg.factory}, {quantity(index.ntotal, 'vector')}, recall@{k} {share:.4f}")
+    return [f"  index {folder}: {cfg.factory}, {quantity(index.ntotal, 'vector')}, recall@{k} {share:.4f}"]

@@ -67,20 +67,17 @@ def search(
         _stream_queries(run, task, inputs, resources=resources)
 
 
-def account_corpus(out: str, counts: Mapping[str, Any], corpus: VectorCorpus) -> None:
-    """Print how many rows of the corpus were searched, and why others were not.
+def corpus_lines(counts: Mapping[str, Any]) -> list[str]:
+    """Return a line with how many rows of the corpus were searched, and why others were not."""
+    return summary.tally_lines(CORPUS_TALLY, counts["tallies"].get(CORPUS_TALLY, {}))
 
-    Args:
-        out: location of the neighbors, for the message.
-        counts: counts in the run's manifest.
 
-    Raises:
-        RunError: not every row is accounted for.
-    """
-    tally = counts["tallies"].get(CORPUS_TALLY, {})
-    summary.show_tally(CORPUS_TALLY, tally)
-    if sum(tally.values()) != corpus.rows:
-        raise RunError(f"only {sum(tally.values()):,} of {corpus.rows:,} corpus rows are accounted for", place=out)
+def corpus_fault(out: str, counts: Mapping[str, Any], corpus: VectorCorpus) -> RunError | None:
+    """Return an error if not every row of the corpus is accounted for in the counts of a run."""
+    total = sum(counts["tallies"].get(CORPUS_TALLY, {}).values())
+    if total == corpus.rows:
+        return None
+    return RunError(f"only {total:,} of {corpus.rows:,} corpus rows are accounted for", place=out)
 
 
 def _scan_corpus(

@@ -1,19 +1,20 @@
-"""Start and end of a job that uses Ray: print the plan or open the run; close the run and print the result."""
+"""Start and end of a job that uses Ray: return the plan or open the run; close the run and return its manifest."""
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass
 
 from jobs.errors import InputError
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import CALIBRATE, Common, FailingRows, ReadingRows, check_plan
 from jobs.runtime.configuration.resources import Demand, StageResources
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.expected_pace import Work
 from jobs.runtime.planning.prospects import prospect
 from jobs.runtime.process import timings
-from jobs.runtime.selection.exclusions import TALLY, Exclusions
+from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.runs.table_run import TableRun, check_place
@@ -21,13 +22,42 @@ from jobs.store.table_plan import TablePlan, limited
 
 LEAST_TRIED, TRIED_PER_ACTOR = 6, 3  # units of plan=calibrate; with one per actor, all would end at the same time
 
-_shown_after: WeakKeyDictionary[TableRun, Callable[[], None]] = WeakKeyDictionary()  # the plans of plan=calibrate
+
+@dataclass(frozen=True)
+class JobRun:
+    """A run that has been opened.
+
+    Attributes:
+        name: the name of the job.
+        table: the table that it writes.
+        exclusions: the list of exclusions.
+        excluded: the location of this list in the table's `_run/` folder, for workers; None without a list.
+        plan_of_rest: with plan=calibrate, returns the plan of what is left to do.
+    """
+
+    name: str
+    table: TableRun
+    exclusions: Exclusions
+    excluded: str | None
+    plan_of_rest: Callable[[], Plan] | None = None
+
+    def end(self) -> Manifest:
+        """Close the run, whose units are done, and return its manifest."""
+        timings.DRIVER.mark("stages")
+        manifest = summary.closed(self.name, self.table, self.exclusions)
+        timings.DRIVER.mark("manifest")
+        if self.plan_of_rest is not None:
+            rest = self.plan_of_rest()
+            manifest.lines += rest.lines
+            manifest.planned = rest.planned
+        return manifest
 
 
 def begin(
     name: str,
     cfg: Common,
     plan: TablePlan,
+    excluded: Exclusions,
     *,
     pools: Sequence[str],
     note: str = "",
@@ -36,16 +66,16 @@ def begin(
     calibrates: bool = True,
     work: Work | None = None,
     get_bytes: int | None = None,
-) -> TableRun | None:
-    """Start Ray, check that the cluster is large enough, and open the run; with plan=true print the plan, return None.
+) -> JobRun | Plan:
+    """Start Ray, check that the cluster is large enough, and open the run; with plan=true return the plan.
 
     With `limit=` the run has only the first rows of the plan. With plan=calibrate it has only some units, after which
-    `end` prints the plan.
+    the manifest has the plan of the others.
 
     Args:
         pools: the stages' pools, in the order of the resources.
-        note: the amount of work, for the printed plan.
-        lines: additional lines of the printed plan.
+        note: the amount of work, for the plan.
+        lines: additional lines of the plan.
         streamed: units go through `stages.stream` rather than `stages.process`.
         calibrates: some of the units can be processed alone.
         work: the amount of work per row, if rows differ in work.
@@ -64,10 +94,9 @@ def begin(
     expected = prospect(
         name, cfg, plan, pools=pools, streamed=streamed, calibrates=calibrates, work=work, get_bytes=get_bytes
     )
-    show = functools.partial(expected.show, note=note, lines=lines)
+    describe = functools.partial(expected.describe, note=note, lines=lines)
     if cfg.only_plans:
-        show()
-        return None
+        return describe()
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     run = expected.open() if _is_complete(cfg, plan) else None
     if run is None or run.todo:  # units may have been removed in the meantime
@@ -77,9 +106,9 @@ def begin(
     if cfg.plan == CALIBRATE:
         last: StageResources = getattr(cfg.resources, pools[-1])
         run.try_some(max(LEAST_TRIED, TRIED_PER_ACTOR * last.most_actors))
-        _shown_after[run] = functools.partial(show, overwrite=False)
     timings.DRIVER.mark("opening the table")
-    return run
+    rest = functools.partial(describe, overwrite=False) if cfg.plan == CALIBRATE else None
+    return JobRun(name, run, excluded, exclusions.keep(run, excluded), rest)
 
 
 def _is_complete(cfg: Common, plan: TablePlan) -> bool:
@@ -102,15 +131,3 @@ def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> N
         check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     ray_session.start(cfg.ray, cfg.resources, needs)
     timings.DRIVER.mark("Ray")
-
-
-def end(name: str, run: TableRun, excluded: Exclusions) -> dict[str, Any]:
-    """Close a run whose units are done, print the result and, with plan=calibrate, the plan; return the manifest."""
-    timings.DRIVER.mark("stages")
-    manifest = run.finish()
-    timings.DRIVER.mark("manifest")
-    summary.show_result(name, manifest, run)
-    summary.show_exclusions(excluded, manifest["counts"]["tallies"].get(TALLY, {}))
-    if show_plan := _shown_after.pop(run, None):
-        show_plan()
-    return manifest

@@ -1,23 +1,92 @@
-"""A run in which every row that was worked on is an error has failed, whatever its size and the kinds of its errors."""
+"""What a job returns: the plan of what it would do, or the manifest of what it did, with the lines about it.
 
-from collections.abc import Mapping
-from typing import Any
+Jobs print only progress. Whoever calls a job prints what it returned (`show`) and checks it (`check_outcome`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from actors.status import Status
 from jobs.errors import RunError
+from jobs.runtime.process.console import say
+
+if TYPE_CHECKING:
+    from jobs.runtime.planning.estimates import Forecast
+    from jobs.store.runs.run_units import Amounts
 
 UNASKED = {Status.MISSING_INPUT, Status.SKIPPED, Status.REPORTED}  # statuses of rows that no stage worked on
 KINDS_NAMED = 3
 
 
+class WarningLine(str):
+    """A line for standard error."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """The amounts of work of a table, and the time and money that it is expected to take."""
+
+    out: str
+    amounts: "Amounts"
+    estimated: "Forecast | None"  # None for a job without Ray
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a job would do."""
+
+    lines: Sequence[str]
+    planned: Sequence[PlannedTable] = ()
+
+    def __add__(self, other: "Plan") -> "Plan":
+        """Return both plans as one."""
+        return Plan([*self.lines, *other.lines], (*self.planned, *other.planned))
+
+
+class Manifest(dict[str, Any]):
+    """The manifest of the table that a job wrote, or its manifests by table.
+
+    Attributes:
+        lines: what is printed about it.
+        planned: with plan=calibrate, what is left to do.
+        fault: why the run has failed although its rows were written; None if it has not.
+    """
+
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        lines: Iterable[str] = (),
+        *,
+        planned: Sequence[PlannedTable] = (),
+        fault: RunError | None = None,
+    ) -> None:
+        super().__init__(content)
+        self.lines = list(lines)
+        self.planned = planned
+        self.fault = fault
+
+
+def show(returned: object) -> None:
+    """Print the lines of a plan or a manifest; nothing for what other jobs return."""
+    for line in returned.lines if isinstance(returned, Plan | Manifest) else ():
+        say(line, err=isinstance(line, WarningLine))
+
+
 def check_outcome(returned: object) -> None:
     """Check what a job returned: its manifest, or its manifests by table; anything else passes.
 
+    A run in which every row that was worked on is an error has failed, whatever its size and the kinds of its errors.
+
     Raises:
-        RunError: all rows of a table that were worked on have the status `error`.
+        RunError: all rows of a table that were worked on have the status `error`, or the manifest has a fault.
     """
     if not isinstance(returned, Mapping):
         return
+    if isinstance(returned, Manifest) and returned.fault:
+        raise returned.fault
     for manifest in (returned, *returned.values()):
         if isinstance(manifest, Mapping) and isinstance(counts := manifest.get("counts"), Mapping):
             _check_counts(counts)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from actors import schemas
 from jobs.errors import InputError
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect
-from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.object_rows import reading_rows
 from jobs.store.reading import TableSource, open_table
@@ -27,14 +27,14 @@ from jobs.terms_from import choosing
 from jobs.terms_from.choosing import COLUMNS, PERIODS, Choice, Concepts
 from jobs.terms_from.dump import SPAN
 from jobs.terms_from.graph_passes import ENTITIES, TERMS, GraphInput
-from jobs.terms_from.graph_terms import UnitTerms, keep_counts, show_counts
+from jobs.terms_from.graph_terms import UnitTerms, count_lines, keep_counts
 from jobs.terms_from.terms_config import PREFER, REQUIRE, TermSourcesConfig
 
 ROWS_AT_A_TIME = 5_000
 
 
-def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> dict[str, Any] | None:
-    """Write the table `terms` below `out=`; return its manifest, or None with plan=true.
+def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> Plan | Manifest:
+    """Write the table `terms` below `out=`; return its manifest, or with plan=true its plan.
 
     Raises:
         InputError: the table of entities or the location cannot be used.
@@ -54,22 +54,19 @@ def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> dict[str, Any] | N
         plan, entities = limited(plan, cfg.limit, noun="entities"), entities.first(cfg.limit)
     expected = prospect("terms", cfg, plan, pools=[], calibrates=False, part=TERMS)
     if cfg.plan:
-        expected.show()
-        return None
+        return expected.describe()
     run = expected.open()
     names = [concept.name for concept in graph.concepts.concepts]
     concepts = Concepts(names, graph.graph, entities.batches(COLUMNS))
     choice = choosing.choose(cfg, concepts, entities.batches(COLUMNS), _places(entities))
     _write(run, entities, cfg, graph, concepts=concepts, choice=choice)
-    manifest = run.finish()
-    summary.show_result("terms", manifest, run)
-    say(f"  {rule(cfg, choice)}")
-    show_counts(keep_counts(run, manifest))
+    manifest = summary.closed("terms", run)
+    manifest.lines += [f"  {rule(cfg, choice)}", *count_lines(keep_counts(run, manifest))]
     return manifest
 
 
 def rule(cfg: TermSourcesConfig, choice: Choice) -> str:
-    """Return a line to print about the rule for dates and its effect on the entities."""
+    """Return a line about the rule for dates and its effect on the entities."""
     first, last = cfg.period.first, cfg.period.last
     counts = ", ".join(f"{choice.periods[name]:,} {name}" for name in PERIODS)
     entities = f"period {first} to {last}: {counts}"

@@ -13,9 +13,10 @@ from typing import Any
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.errors import InputError, RunError, as_input_error
-from jobs.runtime import lifecycle
+from jobs.runtime import lifecycle, outcomes
+from jobs.runtime.outcomes import Plan
 from jobs.runtime.planning import summary
-from jobs.runtime.planning.prospects import prospect, show_all
+from jobs.runtime.planning.prospects import describe_all, prospect
 from jobs.runtime.process.console import say
 from jobs.store.files import locations, read_ahead
 from jobs.store.reading import open_table
@@ -60,8 +61,8 @@ class GraphInput:
         return {"graph": _hash(asdict(self.graph)), "concepts": _hash(asdict(self.concepts)["concepts"])}
 
 
-def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: type, entity_unit: type) -> bool:
-    """Write the tables `class_edges` and `entities` below `out=`; with plan=true, print the plan and return False.
+def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: type, entity_unit: type) -> Plan | None:
+    """Write the tables `class_edges` and `entities` below `out=`; with plan=true, return the plan.
 
     Args:
         class_unit: the worker of the first pass.
@@ -81,8 +82,9 @@ def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: typ
     kind: dict[str, Any] = {"pools": [POOL], "streamed": False, "calibrates": False, "get_bytes": read_ahead.BLOCK}
     passes = [prospect("terms", cfg, plan, part=plan.table, **kind) for plan in (edges, entities)]
     if cfg.plan:
-        show_all(passes, lines=[f"the driver then writes {TERMS}; entities= on the table entities plans that"])
-        return False
+        return describe_all(
+            passes, lines=[f"the driver then writes {TERMS}; entities= on the table entities plans that"]
+        )
     lifecycle.ready(cfg, [edges, entities], passes[0].needs)
     step = _step(units)
     run = passes[0].open()
@@ -94,7 +96,7 @@ def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: typ
     run.keep(CONCEPTS, json.dumps(tree.sizes(graph.concepts), indent=1, ensure_ascii=False).encode())
     kwargs = {"graph": cfg.graph, "concepts": names, "classes": run.keep(CLASSES, tree.to_bytes()), "step": step}
     _process(run, cfg, "terms entities", entity_unit, kwargs)
-    return True
+    return None
 
 
 def _check_entities(units: Sequence[Unit]) -> None:
@@ -153,7 +155,7 @@ def _process(run: TableRun, cfg: TermSourcesConfig, name: str, worker: type, kwa
     counted = "MB" if step == 10**6 else "kB"
     total = None if cfg.limit else size // step
     stages.process(run, name=name, stage=stage, resources=cfg.resources, total=total, counted=counted)
-    summary.show_result(name, run.finish(), run)
+    outcomes.show(summary.closed(name, run))
 
 
 def _span(unit: Unit) -> int:

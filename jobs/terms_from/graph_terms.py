@@ -12,7 +12,6 @@ import numpy as np
 from actors.quantities import quantity
 from actors.titles import LONGEST_TERM
 from jobs.runtime.planning import summary
-from jobs.runtime.process.console import say
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import TableRun
@@ -170,11 +169,11 @@ def distinct_terms(uri: str) -> int:
     return len(hashes)
 
 
-def show_counts(counts: Mapping[str, Any]) -> None:
-    """Print the counts."""
+def count_lines(counts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the counts as lines."""
     changed = counts["names_changed_by_punctuation_or_space"]
     terms = quantity(counts["distinct_terms"], "distinct term")
-    say(f"  {quantity(counts['entities'], 'entity')}, {terms}; {quantity(changed, 'name')} changed")
+    yield f"  {quantity(counts['entities'], 'entity')}, {terms}; {quantity(changed, 'name')} changed"
     for title, key in (
         ("entities by concept (table 6)", "entities_by_concept"),
         ("entities by type (table 7)", "entities_by_type"),
@@ -182,7 +181,7 @@ def show_counts(counts: Mapping[str, Any]) -> None:
         ("entities by property", "entities_by_property"),
         ("terms by kind of name", "terms_by_kind_of_name"),
     ):
-        summary.show_tally(title, counts[key])
+        yield from summary.tally_lines(title, counts[key])
 
 
 def _sorted(tally: Mapping[str, int]) -> dict[str, int]:

@@ -19,9 +19,9 @@ from actors.status import Status
 from actors.titles import LONGEST_TERM
 from actors.untrusted import parse_first_json, parse_json, text_lines
 from jobs.errors import as_input_error
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect
-from jobs.runtime.process.console import say
 from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import read_unit
@@ -112,8 +112,8 @@ COUNTS = "title_counts.json"
 LINES = "lines of "  # begins the tally of a model's lines by kind
 
 
-def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
-    """Write the table `terms` below `out=`; return its manifest, or None with plan=true.
+def write_model_terms(cfg: TermSourcesConfig) -> Plan | Manifest:
+    """Write the table `terms` below `out=`; return its manifest, or with plan=true its plan.
 
     Raises:
         InputError: a table of responses, the list of topics or the location cannot be used.
@@ -141,16 +141,14 @@ def write_model_terms(cfg: TermSourcesConfig) -> dict[str, Any] | None:
     plan = limited(plan, cfg.limit, noun="responses")
     expected = prospect("terms", cfg, plan, pools=[], calibrates=False, part=TERMS)
     if cfg.plan:
-        expected.show(note=quantity(sum(table.rows for table in tables), "response"))
-        return None
+        return expected.describe(note=quantity(sum(table.rows for table in tables), "response"))
     run = expected.open()
     reader = TitleLines(topics, keep_unknown=cfg.unknown == KEEP)
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:
             _write(task, writer, reader)
-    manifest = run.finish()
-    summary.show_result("terms", manifest, run)
-    _show(_keep_counts(run, manifest))
+    manifest = summary.closed("terms", run)
+    manifest.lines += _count_lines(_keep_counts(run, manifest))
     return manifest
 
 
@@ -235,17 +233,17 @@ def _valid_share(kinds: Mapping[str, int]) -> float | None:
     return (kinds.get(VALID, 0) + kinds.get(REPEATED, 0)) / total if total else None
 
 
-def _show(counts: Mapping[str, Any]) -> None:
+def _count_lines(counts: Mapping[str, Any]) -> Iterator[str]:
     responses = ", ".join(f"{n:,} {status}" for status, n in sorted(counts["responses"].items()))
-    say(f"  {counts['distinct_titles']:,} distinct titles; responses: {responses}")
+    yield f"  {counts['distinct_titles']:,} distinct titles; responses: {responses}"
     for model, of_model in counts["models"].items():
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in of_model["lines"].items())
-        say(
+        yield (
             f"  {model}: {_percent(of_model['valid_share'])} of lines valid ({kinds or 'no lines'}); "
             f"{of_model['distinct_titles']:,} titles"
         )
     for pair in counts["overlap"]:
-        say(
+        yield (
             f"  {pair['first']} and {pair['second']}: {pair['common']:,} titles in common, "
             f"{_percent(pair['of_union'])} of all {pair['either']:,}, "
             f"{_percent(pair['of_smaller'])} of the smaller list's {pair['smaller']:,}"

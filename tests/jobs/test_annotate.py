@@ -17,6 +17,7 @@ from jobs.annotation.study import AnnotateConfig
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.outcomes import show
 from jobs.store.reading import open_table
 from jobs.store.table_plan import limit_of
 from tests.factories import picture, record_of, rows_of, write_table
@@ -63,7 +64,8 @@ def annotate(study: Path, *overrides: str) -> Any:
     keys = [f"raters={study / 'raters.csv'}", *(o for o in overrides if o.partition("=")[0] not in groups)]
     read = {group: read_yaml(f"{group}/{name}.yaml") for group, name in groups.items()}
     merged = OmegaConf.merge(OmegaConf.structured(AnnotateConfig), read, OmegaConf.from_dotlist(keys))
-    return execute(OmegaConf.to_object(merged))  # type: ignore[arg-type]
+    show(outcome := execute(OmegaConf.to_object(merged)))  # type: ignore[arg-type]
+    return outcome
 
 
 def pictures(study: Path) -> list[str]:

@@ -14,6 +14,7 @@ from jobs.judging import rating_tables
 from jobs.judging.calibration import half_of, halves
 from jobs.judging.kept_rubric import read_kept
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Plan
 from jobs.store.reading import open_table
 from jobs.tables import TABLES
 from tests.cases import check_cases
@@ -132,7 +133,7 @@ def test_a_plan_writes_nothing_and_other_keys_are_another_table(
     tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, keys = tmp_path / "out", [f"items=[{tables}/items]", "condition=c"]
-    assert run(tables, out, *keys, "plan=true") is None
+    assert isinstance(run(tables, out, *keys, "plan=true"), Plan)
     assert not out.exists()
     assert f"reads  2 units, {4 * len(ITEMS) + 1} rows" in capsys.readouterr().out
     run(tables, out, *keys)

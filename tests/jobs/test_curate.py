@@ -19,6 +19,7 @@ from jobs.errors import InputError
 from jobs.inventory.found import find_tables
 from jobs.page.build import funnel
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Plan
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
 from tests.factories import century_rating, image_row, record, write_records, write_table
@@ -89,7 +90,7 @@ def test_plan_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     write_records(str(tmp_path / "m"), [[record("a")]])
     (tmp_path / "gone.txt").write_text("https://i/a.jpg\nhttps://i/b.jpg\n")
     keys = [f"input={tmp_path}/m", f"out={tmp_path}/r", f"exclusions={tmp_path}/gone.txt"]
-    assert cli.execute("curate", [*keys, "plan=true"]) is None
+    assert isinstance(cli.execute("curate", [*keys, "plan=true"]), Plan)
     assert not (tmp_path / "r").exists()
     message = capsys.readouterr().out
     assert f"would write table records to {tmp_path}/r" in message

@@ -10,6 +10,7 @@ from jobs import embed
 from jobs.embed import EmbedConfig
 from jobs.errors import InputError
 from jobs.runtime.configuration import config
+from jobs.runtime.outcomes import Plan
 from jobs.runtime.selection import exclusions
 from jobs.store.reading import open_table
 from tests.factories import picture, write_table
@@ -29,8 +30,9 @@ class Recorder:
         monkeypatch.setattr(embed, "logit_scalars", lambda _: SCALARS)
         monkeypatch.setattr(embed.lifecycle, "begin", self.begin)
 
-    def begin(self, name: str, cfg: EmbedConfig, plan: Any, **keys: Any) -> None:
+    def begin(self, name: str, cfg: EmbedConfig, plan: Any, excluded: Any, **keys: Any) -> Plan:
         self.begun = {"name": name, "plan": plan, **keys}
+        return Plan([])
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def tables(tmp_path: Path) -> Path:
 
 def begin(folder: Path, table: str, *keys: str) -> None:
     arguments = [f"input={folder}/{table}", "embedder=local-tiny", f"out={folder}/out", *keys]
-    assert embed.execute(config.load("embed", EmbedConfig, arguments)) is None
+    assert embed.execute(config.load("embed", EmbedConfig, arguments)) == Plan([])
 
 
 def test_texts_need_a_text_tower_and_pictures_a_decoder(tables: Path, recorder: Recorder) -> None:

@@ -17,6 +17,7 @@ from jobs.errors import InputError
 from jobs.import_ratings import execute
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.outcomes import Manifest, show
 from jobs.runtime.selection import exclusions
 from jobs.store.reading import open_table
 
@@ -31,13 +32,14 @@ def read_yaml(name: str) -> Any:
 
 
 def ratings(*overrides: str) -> dict[str, Any]:
-    """Run the job with overrides, without Hydra, which takes longer than the job."""
+    """Run the job with overrides, without Hydra, which takes longer than the job, and print its result."""
     groups = dict(o.split("=", 1) for o in overrides if o.startswith(("rubric=", "span_labels=")))
     keys = [o for o in overrides if o.partition("=")[0] not in groups]
     read = {group: read_yaml(f"{group}/{name}.yaml") for group, name in groups.items()}
     merged = OmegaConf.merge(OmegaConf.structured(ImportRatingsConfig), read, OmegaConf.from_dotlist(keys))
     manifest = execute(OmegaConf.to_object(merged))  # type: ignore[arg-type]
-    assert isinstance(manifest, dict)
+    assert isinstance(manifest, Manifest)
+    show(manifest)
     return manifest
 
 

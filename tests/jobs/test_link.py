@@ -9,11 +9,11 @@ import pytest
 
 from actors.ids import content_id
 from actors.linking import by_frequency
-from jobs.errors import RunError
-from jobs.link import LinkConfig, _check_links
+from jobs.link import LinkConfig, _fault
 from jobs.retrieval import linking
 from jobs.retrieval.linking import LinkedKbConfig
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Manifest
 from jobs.store.reading import open_table
 from tests.factories import DIM, embedding_rows, rows_of, write_units
 
@@ -27,11 +27,8 @@ def test_a_run_without_any_link_fails_unless_its_pictures_were_left_out() -> Non
         kb = LinkedKbConfig(path="K", vectors=vectors)
         cfg = LinkConfig(out="/R", neighbors="n", method=method, kb=kb)
         neighbors: Any = SimpleNamespace(rows=rows_in)
-        try:
-            _check_links(cfg, neighbors, {"counts": {"rows_out": rows_out, "filtered": filtered}})
-        except RunError as error:
-            return str(error).partition("no picture has a link: ")[2]
-        return ""
+        fault = _fault(cfg, neighbors, Manifest({"counts": {"rows_out": rows_out, "filtered": filtered}}))
+        return str(fault or "").partition("no picture has a link: ")[2]
 
     assert outcome("lemma", rows_out=1) == outcome("lemma", rows_in=0) == outcome("lemma", contaminated=2) == ""
     assert outcome("lemma", contaminated=0) == outcome("lemma")

@@ -11,6 +11,7 @@ from jobs.errors import InputError
 from jobs.judging import kept_rubric
 from jobs.parse import ParseConfig
 from jobs.runtime.configuration import config
+from jobs.runtime.outcomes import Plan
 from jobs.runtime.selection import exclusions
 from jobs.store.reading import open_table
 from tests.factories import write_table
@@ -26,10 +27,15 @@ def responses(tmp_path: Path) -> str:
 def begin(monkeypatch: pytest.MonkeyPatch, responses: str, *keys: str) -> dict[str, Any]:
     """Return what the job begins a run with."""
     begun: dict[str, Any] = {}
-    monkeypatch.setattr(parse.lifecycle, "begin", lambda name, cfg, plan, **more: begun.update(plan=plan, **more))
+
+    def begin_run(name: str, cfg: ParseConfig, plan: Any, excluded: Any, **more: Any) -> Plan:
+        begun.update(plan=plan, **more)
+        return Plan([])
+
+    monkeypatch.setattr(parse.lifecycle, "begin", begin_run)
     arguments = [f"input={responses}", "rubric=century_labels", "out=/R", *keys]
     cfg = config.load("parse", ParseConfig, arguments)
-    assert parse.execute(cfg) is None
+    assert parse.execute(cfg) == Plan([])
     return begun | {"rubric": cfg.rubric}
 
 

@@ -224,18 +224,16 @@ def test_a_ranking_is_refused_with_tables_that_it_lacks_or_does_not_read() -> No
     ])  # fmt: skip
 
 
-def test_counts_of_a_ranking_are_summed_over_their_kinds(capsys: Printed) -> None:
+def test_counts_of_a_ranking_are_summed_over_their_kinds() -> None:
     tallies = {NEAR: {"a": 1000, "b": 1}, UNKNOWN: {"": 2}, SHORT: {"1": 2, "2": 1}}
     for method, key in (("lemma", "k of the search"), ("lemma_vision", "nearest= (and k of the search)")):
         cfg: Any = SimpleNamespace(method=method, k=5)
-        link._show_tallies(cfg, tallies)
-        assert capsys.readouterr().out.splitlines() == [
+        assert list(link._tally_lines(cfg, tallies)) == [
             "  1,001 pictures resemble one of the knowledge base and were kept",
             "  2 neighbors are not in the knowledge base and were ignored",
             f"  3 pictures have fewer than 5 nodes; increase {key}",
         ]
-        link._show_tallies(cfg, {})
-        assert capsys.readouterr().out == ""
+        assert list(link._tally_lines(cfg, {})) == []
 
 
 def test_the_longest_label_is_counted_in_bytes_with_its_space() -> None:
@@ -326,12 +324,11 @@ def test_intervals_do_not_depend_on_the_order_of_the_lists() -> None:
     assert any(metric.low is not None for metric in first)
 
 
-def test_ids_of_lists_and_of_gold_are_shown_side_by_side(capsys: Printed) -> None:
+def test_ids_of_lists_and_of_gold_are_shown_side_by_side() -> None:
     links: Any = TableInMemory("links", [{"image_id": "i", "rank": 1, "node_id": "n1", "method": "m", "score": 0.0}])
     links.name = "links"
-    evaluate._show_ids(links, "gold.csv", GoldAnswers({"i": {"Q5"}}, {}), "i")
-    assert capsys.readouterr().out == (
-        "  no list contains a right answer: node_id has ids like 'n1', gold.csv like 'Q5'; use one kind\n"
+    assert evaluate._line_of_ids(links, "gold.csv", GoldAnswers({"i": {"Q5"}}, {}), "i") == (
+        "  no list contains a right answer: node_id has ids like 'n1', gold.csv like 'Q5'; use one kind"
     )
 
 

@@ -19,6 +19,7 @@ from actors.vlm.settings import ModelSettings
 from jobs import kb, zero_shot
 from jobs.corpora.embeddings import find_corpus
 from jobs.errors import InputError
+from jobs.items_from import items_output
 from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.engine_choice import ChosenEngine
 from jobs.judging.kept_rubric import of_prompt
@@ -27,6 +28,7 @@ from jobs.questioning.question_writer import TEXTS
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
+from jobs.runtime.outcomes import Plan
 from jobs.runtime.selection.exclusions import identity, read_exclusions
 from jobs.store.files import read_ahead
 from jobs.store.reading import open_table
@@ -43,16 +45,22 @@ class Begun:
         self.shown: tuple[Any, ...] = ()
         self.marking: dict[str, Any] = {}
         monkeypatch.setattr(lifecycle, "begin", self._begin)
-        monkeypatch.setattr(prompt_trial, "show", lambda *arguments: setattr(self, "shown", arguments))
-        monkeypatch.setattr(prompt_trial, "show_marking", lambda *_, **keys: self.marking.update(keys))
+        monkeypatch.setattr(prompt_trial, "lines", self._show)
+        monkeypatch.setattr(prompt_trial, "marking_lines", lambda *_, **keys: self.marking.update(keys) or ())
+        monkeypatch.setattr(items_output, "describe", lambda *_, **__: Plan([]))
 
-    def _begin(self, name: str, cfg: Any, plan: Any, **keys: Any) -> None:
+    def _show(self, *arguments: Any) -> list[str]:
+        self.shown = arguments
+        return []
+
+    def _begin(self, name: str, cfg: Any, plan: Any, excluded: Any, **keys: Any) -> Plan:
         self.keys = {"name": name, "cfg": cfg, "plan": plan, **keys}
+        return Plan([])
 
     def of(self, job: str, *keys: str) -> Any:
         """Return the plan with which a job begins."""
         cfg = config.load(job, cli.job(job).schema, [*keys, "out=/R"])
-        assert importlib.import_module(f"jobs.{job}").execute(cfg) is None
+        assert importlib.import_module(f"jobs.{job}").execute(cfg) == Plan([])
         assert self.keys["name"] == job
         plan = self.keys["plan"]
         assert (plan.out, plan.config["out"]) == ("/R/images" if job == "generate_images" else "/R", "/R")
@@ -224,13 +232,13 @@ def test_parts_of_a_knowledge_base_are_identified_by_its_keys_and_pictures_by_ex
 ) -> None:
     planned: dict[str, tuple[Any, dict[str, Any]]] = {}
     monkeypatch.setattr(kb, "prospect", lambda job, cfg, plan, *, part, **keys: planned.update({part: (plan, keys)}))
-    monkeypatch.setattr(kb, "show_all", lambda prospects: None)
+    monkeypatch.setattr(kb, "describe_all", lambda prospects: Plan([]))
     pq.write_table(pa.table({"node": ["a", "b", "c"], "lemmas": ["x", "y", "z"]}), tables / "kb.parquet")
     keys = [f"knowledge_base.path={tables}/kb.parquet", "knowledge_base.windows=2", f"exclusions={tables}/list.txt"]
     for limit, units in ((None, 3), (2, 1)):
         more = ["unit_rows=1", f"limit={limit or 'null'}", "plan=true", "out=/R"]
         cfg = config.load("kb", kb.KbConfig, [*keys, *more])
-        assert kb.execute(cfg) is None
+        assert kb.execute(cfg) == Plan([])
         source = {name: value for name, value in asdict(cfg.knowledge_base).items() if name != "path"}
         assert (list(planned), source["windows"]) == (list(PARTS), 2)
         for part, (plan, of_prospect) in planned.items():

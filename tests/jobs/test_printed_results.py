@@ -19,6 +19,7 @@ from jobs.inventory.differences import ColumnDifference, Differences
 from jobs.inventory.found import RatedRun
 from jobs.metrics.metric import Metric
 from jobs.page.page_contents import Page
+from jobs.runtime.outcomes import Manifest
 from tests.factories import rating, write_table
 
 Printed = pytest.CaptureFixture[str]
@@ -41,23 +42,20 @@ def lines(capsys: Printed) -> list[str]:
 
 
 def test_metrics_of_groups_are_printed_before_those_of_raters_and_none_of_units(capsys: Printed) -> None:
-    analyze._show([
-        metric("a", rater="ann", rubric="r"), metric("b", unit="u"), metric("c", None), metric("d", low=0.25, n=1200)
-    ])  # fmt: skip
-    assert lines(capsys) == [
+    shown = [metric("a", rater="ann", rubric="r"), metric("b", unit="u"), metric("c", None),
+             metric("d", low=0.25, n=1200)]  # fmt: skip
+    assert list(analyze._lines(shown)) == [
         f"{'c':28} undefined n=4  (one rater)",
         f"{'d':28} 0.5000 [0.2500, 0.7500] n=1,200 ",
         f"{'a':28} 0.5000 n=4 rater ann",
     ]
     for count, more in ((analyze.MAX_SHOWN, []), (analyze.MAX_SHOWN + 2, ["… and 2 more"])):
-        analyze._show([metric("m")] * count)
-        assert lines(capsys)[analyze.MAX_SHOWN :] == more
+        assert list(analyze._lines([metric("m")] * count))[analyze.MAX_SHOWN :] == more
 
 
 def test_repeated_ratings_are_named_by_question(capsys: Printed) -> None:
     repeated = [metric("ratings_repeated", value, question="q") for value in (0.0, 1200.0)]
-    analyze._show_repeats([*repeated, metric("ratings_total", 3.0, question="t")])
-    (line,) = lines(capsys)
+    line = next(analyze._lines([*repeated, metric("ratings_total", 3.0, question="t")]))
     assert line.startswith("q: 1,200 duplicate (rater, item) rows; scores are averaged")
 
 
@@ -133,8 +131,8 @@ def test_every_differing_row_is_written_and_only_the_examples_are_printed(tmp_pa
 
 
 def test_metrics_of_ranked_lists_are_printed_if_they_are_defined(capsys: Printed) -> None:
-    evaluate._show([metric("mrr", low=0.25, n=1200, kind="food"), metric("accuracy@1"), metric("recall@1", None)])
-    assert lines(capsys) == [
+    metrics = [metric("mrr", low=0.25, n=1200, kind="food"), metric("accuracy@1"), metric("recall@1", None)]
+    assert list(evaluate._lines(metrics)) == [
         f"  {'mrr':<12} 0.5000 [0.2500, 0.7500]  n=1,200 kind=food", f"  {'accuracy@1':<12} 0.5000  n=4"
     ]  # fmt: skip
 
@@ -167,20 +165,18 @@ def test_ratings_of_several_runs_are_joined_with_the_tables_of_all(
 def test_what_was_imported_is_printed_with_its_shares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
-    monkeypatch.setattr(import_ratings.summary, "show_result", lambda *_: None)
     reject = SimpleNamespace(file="f.csv", position=1200, message="no rater")
     importer: Any = SimpleNamespace(first_rejects=[reject], first_repeat="f.csv, line 3")
-    run: Any = SimpleNamespace(target=SimpleNamespace(out=str(tmp_path)))
     names = ("tasks", "items", "people")
     tallies = {
         word: {**dict.fromkeys(names, some), **{f"of_{name}": 1600 for name in names}}
         for word, some in (("reports", 0), ("skips", 1200), ("issues", 1))
     } | {"conflicts": {"country": 2}}
     cfg = import_ratings.ImportRatingsConfig(input="i", out="o", duplicates="first")
-    import_ratings._show(cfg, importer, {"counts": {"tallies": tallies}}, run)
+    imported = Manifest({"counts": {"tallies": tallies}})
     skipped, issues = (", ".join(f"{share[0]} of 1,600 {name} ({share[1]})" for name in names)
                        for share in (("1,200", "75.0%"), ("1", "0.1%")))  # fmt: skip
-    assert lines(capsys) == [
+    assert list(import_ratings._lines(cfg, importer, imported, str(tmp_path))) == [
         "  rejected: f.csv, position 1,200: no rater",
         "  repeated (duplicates=first), the first at f.csv, line 3",
         f"  skipped: {skipped}",
@@ -204,14 +200,13 @@ def test_questions_and_their_faults_are_counted(tmp_path: Path, capsys: Printed)
         {"set_id": "s" if n < 3 else "t", "question_id": str(n), "text": "?", "valid": fault is None, "fault": fault}
         for n, fault in enumerate((None, "duplicate", "duplicate, cycle", None))
     ]  # fmt: skip
-    questions._show(write_table(tmp_path / "q", "questions", rows))
-    assert lines(capsys) == ["  4 questions in 2 sets, 2 valid", "  faults: duplicate 2, cycle 1"]
+    table = write_table(tmp_path / "q", "questions", rows)
+    assert questions._lines(table) == ["  4 questions in 2 sets, 2 valid", "  faults: duplicate 2, cycle 1"]
 
 
 def test_a_ranking_is_printed_with_the_published_ones_and_its_weights(capsys: Printed) -> None:
     shown = [metric("mrr", low=0.25, n=1200, template="year", decade="1890s"), metric("mrr_change", None)]
-    tric_rank._show(SPLIT, shown, "e@1")
-    printed = lines(capsys)
+    printed = list(tric_rank._lines(SPLIT, shown, "e@1"))
     assert printed[:6] == [
         "  year        mean 1907.50, median 1907.5, deviation 19.09",
         "  words       mean 1.67, median 2, deviation 0.58",
@@ -222,8 +217,7 @@ def test_a_ranking_is_printed_with_the_published_ones_and_its_weights(capsys: Pr
     ]
     assert printed[7:] == [f"    {submitter:<40} {first:.4f}  {second:.4f}" for submitter, first, second in PUBLISHED]
     one_picture = Split(("a",), SPLIT.dates[:1], {"1": "A"}, None)
-    tric_rank._show(one_picture, [], "")
-    assert lines(capsys)[0] == "  year        mean 1894.00, median 1894"
+    assert next(tric_rank._lines(one_picture, [], "")) == "  year        mean 1894.00, median 1894"
 
 
 def test_the_best_captions_of_a_picture_are_rows_and_a_line_of_answers() -> None:
@@ -252,8 +246,7 @@ def test_re_ranked_pictures_are_counted_and_metrics_of_decades_left_out(capsys: 
     after = {("m", "day"): Reranking({}, frozenset({0}))}
     shown = [metric("mrr@100", low=0.25, n=1200, ranking="judge", rater="m"), metric("mrr@100", decade="1890s"),
              metric("mrr_change@100", -0.5, first="none"), metric("mrr@100", None)]  # fmt: skip
-    tric_rerank._show({0: [], 1: [], 2: []}, after, shown)
-    assert lines(capsys) == [
+    assert list(tric_rerank._lines({0: [], 1: [], 2: []}, after, shown)) == [
         "  m day: 2 of 3 pictures re-ranked; the others keep their order",
         f"  {'mrr@100':<15} +0.5000 [0.2500, 0.7500] n=1,200  judge m",
         f"  {'mrr_change@100':<15} -0.5000  n=4  none",
@@ -264,8 +257,8 @@ def test_statistics_of_splits_are_a_table(capsys: Printed) -> None:
     splits = {"dev-0": SPLIT, "late": Split(("c",), SPLIT.dates[1:], {"1": "A"}, None)}
     unions = {"all": ["dev-0", "late"]}
     bins = {"year": 1, "words": 1, "characters": 1}
-    tric_statistics._show(splits, unions, list(statistics(splits, unions, bins)))
-    printed = [line.split() for line in lines(capsys)]
+    metrics = list(statistics(splits, unions, bins))
+    printed = [line.split() for line in tric_statistics._lines(splits, unions, metrics)]
     assert printed[1:] == [
         ["dev-0", "2", "year", "1907.50", "1907.50", "19.09", "1894", "1921"],
         ["words", "1.67", "2.00", "0.58", "1", "2"],

@@ -15,6 +15,7 @@ from jobs.errors import InputError, RunError
 from jobs.retrieve import RetrieveConfig, _calibration
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
+from jobs.runtime.outcomes import Plan
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
@@ -175,7 +176,8 @@ def test_inputs_that_do_not_belong_together_are_refused(
     assert all(part in message for part in ("preprocessing", "none", "cropped"))
     assert "cannot be compared" in refused(**arguments | {"queries": tmp_path / "*"})
     none = embeddings(tmp_path / "none", drawn(0, 3), [], units=1)
-    assert cli.execute("retrieve", [f"queries={none}", f"corpus.path={tables['corpus']}", "out=x", "plan=true"]) is None
+    plan_of_none = [f"queries={none}", f"corpus.path={tables['corpus']}", "out=x", "plan=true"]
+    assert isinstance(cli.execute("retrieve", plan_of_none), Plan)
     (uses,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  uses"))
     assert (uses[1], uses.count("x")) == ("search", 1)  # its workers read and write
     embeddings(twice := tmp_path / "twice", drawn(6, 3), list("abcabe"))
@@ -296,7 +298,7 @@ def test_neighbours_are_kept_after_a_purge_unless_there_are_other_queries(
     assert cli.main("retrieve", [*keys, "k=9", withdrawn]) == 0
     assert "40 neighbours remain after a purge; overwrite=true" in capsys.readouterr().out
     assert rows_of(root / "n").equals(left)
-    assert cli.execute("retrieve", [*keys, "k=9", withdrawn, "plan=true"]) is None
+    assert isinstance(cli.execute("retrieve", [*keys, "k=9", withdrawn, "plan=true"]), Plan)
     assert "40 neighbours remain after a purge" in capsys.readouterr().out, "a plan says what the run would do"
     assert cli.main("retrieve", [*keys, "k=8", withdrawn]) == 2
     assert cli.main("retrieve", [*keys, "k=9", withdrawn, f"faiss.out={root}/index"]) == 2  # there is none without them

@@ -13,6 +13,7 @@ from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.outcomes import show
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
 
 CENTURY = ("mine", "curate", "fetch", "curate", "fetch", "embed", "judge", "curate", "report")
@@ -25,7 +26,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
 
     execute = cli.job("run").execute
     monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg, _: seen.__setitem__(name, cfg))
-    execute(config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, *overrides]))
+    show(execute(config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, *overrides])))
     return {name: cfg for name, cfg in seen.items() if not getattr(cfg, "plan", False)}
 
 
@@ -68,6 +69,7 @@ def test_steps_are_announced_and_timed_and_return_what_their_jobs_do(
     cfg = RunConfig(out="/r", pipeline=PipelineConfig("p", steps=listed), profile=ProfileConfig("q"))
     monkeypatch.setattr(cli, "execute_loaded", lambda job, loaded, overrides: (job, loaded.inputs, overrides))
     results = run.execute(cfg)
+    assert isinstance(results, list)
     assert [(result.job, result.label, result.returned) for result in results] == [
         ("ls", "ls", ("ls", ["R"], ["inputs=['R']"])), ("ls", "ls model=m", ("ls", ["S"], ["inputs=['S']"]))
     ]  # fmt: skip

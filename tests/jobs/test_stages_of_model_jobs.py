@@ -1,7 +1,7 @@
 """What jobs hand to the workers of their runs, and what they keep and print afterwards, without Ray or a model."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +23,8 @@ from jobs.judging import rating_tables
 from jobs.runtime import lifecycle, stages
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
+from jobs.runtime.outcomes import Manifest, Plan, show
+from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Read, Stage
 from jobs.tables import TABLES
 from tests.factories import DIM, rating, write_units
@@ -31,7 +33,17 @@ from tests.jobs.small_jobs import response
 
 KEPT = "kept/exclusions.txt"
 TALLIES = {"truncated": {"items": 2}, "truncated field": {"text": 3}, "prompts": {"written": 4}, "term": {"war": 5}}
-MANIFEST: Mapping[str, Any] = {"counts": {"tallies": TALLIES, "rows_out": 1, "filtered": {}}}
+MANIFEST: dict[str, Any] = {"counts": {"tallies": TALLIES, "rows_out": 1, "filtered": {}}}
+
+
+def recording(calls: list[Any]) -> Callable[[Any], list[str]]:
+    """Return a function without lines that keeps what it is called with."""
+
+    def record(value: Any) -> list[str]:
+        calls.append(value)
+        return []
+
+    return record
 
 
 class Started:
@@ -45,8 +57,8 @@ class Started:
         self.run: Any = SimpleNamespace(
             todo=[], keep=self._keep, is_trial=False, part=lambda _: self.run, target=SimpleNamespace(out="/R")
         )
-        monkeypatch.setattr(lifecycle, "begin", lambda *_, **__: self.run)
-        monkeypatch.setattr(lifecycle, "end", lambda *_: MANIFEST)
+        monkeypatch.setattr(lifecycle, "begin", self._begin)
+        monkeypatch.setattr(lifecycle.JobRun, "end", lambda _: Manifest(MANIFEST))
         monkeypatch.setattr(stages, "process", lambda run, **keys: self._start(keys | {"stages": [keys["stage"]]}))
         monkeypatch.setattr(stages, "stream", lambda run, **keys: self._start(keys))
         monkeypatch.setattr(rating_tables, "keep_raters", lambda run, rows: self.raters.extend(rows))
@@ -55,6 +67,9 @@ class Started:
         self.files[name] = data
         return f"kept/{name}"
 
+    def _begin(self, name: str, cfg: Any, plan: Any, excluded: Any, **_: Any) -> lifecycle.JobRun:
+        return lifecycle.JobRun(name, self.run, excluded, exclusions.keep(self.run, excluded))
+
     def _start(self, keys: dict[str, Any]) -> None:
         self.keys = keys
 
@@ -62,7 +77,7 @@ class Started:
         """Return the stages that a job starts."""
         self.keys, self.raters, self.files = {}, [], {}
         self.cfg = config.load(job, cli.job(job).schema, [*keys, "out=/R"])
-        importlib.import_module(f"jobs.{job}").execute(self.cfg)
+        show(importlib.import_module(f"jobs.{job}").execute(self.cfg))
         assert self.keys["name"] == job
         assert self.keys["resources"] == self.cfg.resources
         started: list[Stage] = self.keys["stages"]
@@ -95,7 +110,7 @@ def test_questions_are_written_with_the_instructions_and_drawn_as_configured(
     tables: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
-    monkeypatch.setattr(questions, "_show", shown.append)
+    monkeypatch.setattr(questions, "_lines", recording(shown))
     keys = ["model=local-text-tiny", "role=generated", "seed=7", "max_tokens=5", "resources.judge.threads=3"]
     (stage,) = started.of("questions", f"texts={tables}/texts", *keys)
     cfg = started.cfg
@@ -155,7 +170,7 @@ def test_links_are_ranked_without_excluded_queries_and_perhaps_those_of_the_know
     tables: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tallies: list[Any] = []
-    monkeypatch.setattr(link, "_show_tallies", lambda cfg, shown: tallies.append(shown))
+    monkeypatch.setattr(link, "_tally_lines", lambda _, shown: recording(tallies)(shown))
     keys = ["method=lemma", "k=3", f"kb.path={tables}/kb", f"neighbors={tables}/near"]
     (stage,) = started.of("link", *keys)
     settings = LinkSettings(method="lemma", k=3)
@@ -197,8 +212,8 @@ def test_the_corpus_is_searched_without_excluded_vectors_and_accounted_for(
 ) -> None:
     calls: dict[str, Any] = {}
     monkeypatch.setattr(retrieve, "search", lambda run, task, inputs, **keys: calls.update(keys, task=task, of=inputs))
-    monkeypatch.setattr(retrieve, "account_corpus", lambda out, counts, corpus: calls.update(accounted=(out, corpus)))
-    monkeypatch.setattr(retrieve, "export", lambda faiss, *_: calls.update(exported=faiss.out))
+    monkeypatch.setattr(retrieve, "corpus_fault", lambda out, _, corpus: calls.update(accounted=(out, corpus)))
+    monkeypatch.setattr(retrieve, "export_faiss_index", lambda faiss, *_: calls.update(exported=faiss.out) or ())
     keys = [f"queries={tables}/text_vectors", f"corpus.path={tables}/vectors", f"exclusions={tables}/list.txt"]
     more = ["k=2", "score=cosine", "logit_scale=2", "logit_bias=-1", "resources.search.threads=3", "overwrite=true"]
     cfg = config.load("retrieve", retrieve.RetrieveConfig, [*keys, *more, "out=/R"])
@@ -213,10 +228,10 @@ def test_the_corpus_is_searched_without_excluded_vectors_and_accounted_for(
     index = retrieve.FaissConfig(out=f"{tables}/index", factory="Flat")
     retrieve.execute(replace(cfg, faiss=index, resident="corpus"))
     assert (calls["exported"], calls["side"]) == (f"{tables}/index", "corpus")
-    monkeypatch.setattr(retrieve, "_purged", lambda _: {"purged": True})
+    monkeypatch.setattr(retrieve, "_purged", lambda _: Manifest({"purged": True}, ["purged"]))
     kept = replace(cfg, overwrite=False)
     assert retrieve.execute(kept) == {"purged": True}
-    assert retrieve.execute(replace(kept, plan=True)) is None
+    assert retrieve.execute(replace(kept, plan=True)) == Plan(["purged"])
     assert retrieve.execute(cfg) == retrieve.execute(replace(kept, faiss=index)) == MANIFEST
 
 
@@ -224,7 +239,7 @@ def test_models_are_asked_about_items_that_are_drawn_and_not_excluded(
     tables: Path, started: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counted: list[Any] = []
-    monkeypatch.setattr(generate, "keep_refusals", counted.append)
+    monkeypatch.setattr(generate, "keep_refusals", recording(counted))
     inputs = [f"input={tables}/items", f"images={tables}/images", f"texts={tables}/texts"]
     asked = {
         "generate": (["draw.n=2", "samples=3"], ("judge", "Generator", 3)),
@@ -252,7 +267,7 @@ def test_likelihoods_of_each_setting_are_compared_with_a_reference(
     tables: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweeps: list[Any] = []
-    monkeypatch.setattr(loglik, "show_sweep", lambda run, reference, names: sweeps.append((reference, names)))
+    monkeypatch.setattr(loglik, "keep_sweep", lambda _, *values: recording(sweeps)(values))
     keys = [f"input={tables}/images", "model=local-tiny", "targets=[Mali]", "lambdas=[0,1]", "thresholds=[-9]"]
     started.of("loglik", *keys, "condition=c")
     started.of("loglik", *keys, "condition=c", f"reference={tables}/people")
@@ -265,7 +280,12 @@ def test_pictures_are_drawn_with_their_models_author_and_licence(
     tables: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(generate_images.items_output, "write", lambda *rows, job: written.append((job, *rows)))
+
+    def write(*rows: Any, job: str) -> Manifest:
+        written.append((job, *rows))
+        return Manifest({})
+
+    monkeypatch.setattr(generate_images.items_output, "write", write)
     checked: list[tuple[Any, ...]] = []
     monkeypatch.setattr(generate_images.items_output, "check", lambda *rows: checked.append(rows))
     keys = [f"input={tables}/texts", "image_model=local-tiny", "image_model.licence=mine", "steps=2", "seed=5"]

@@ -10,6 +10,7 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import load
+from jobs.runtime.outcomes import Plan
 from jobs.store.reading import open_table
 from jobs.terms_from import graph_choice
 from jobs.terms_from.terms_config import TermSourcesConfig
@@ -198,7 +199,7 @@ def test_entities_are_chosen_again_without_the_dump(
     assert {term for term, _, _ in terms(tmp_path / "strip")} >= {"Sitin riots", "First War", "Battle of X"}
     counts = json.loads((tmp_path / "strip/terms/_run/term_counts.json").read_text())
     assert counts["names_changed_by_punctuation_or_space"] == 1
-    assert cli.execute("terms", [*keys, f"out={tmp_path}/planned", "plan=true"]) is None
+    assert isinstance(cli.execute("terms", [*keys, f"out={tmp_path}/planned", "plan=true"]), Plan)
     assert not (tmp_path / "planned").exists()
 
     cli.execute("terms", [*keys, f"out={tmp_path}/require", "dates=require"])

@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 from jobs.errors import InputError, RunError
+from jobs.runtime import outcomes
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.command_line import commands, extras, help_text
 from jobs.runtime.command_line.arguments import to_overrides
 from jobs.runtime.configuration import config, config_files, error_keys, named_keys
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
-from jobs.runtime.outcomes import check_outcome
 from jobs.runtime.process import console, signals, timings
 from jobs.runtime.process.console import say
 from jobs.store.files import faults
@@ -59,7 +59,9 @@ def execute(name: str, overrides: list[str]) -> object:
 
 
 def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
-    """Run a job in this process with its configuration, which `config.load` returned; raises its errors.
+    """Run a job in this process with its configuration, which `config.load` returned, and print what it returns.
+
+    Raises its errors.
 
     Args:
         overrides: the overrides of the configuration, so that messages can name the file that they choose of a group.
@@ -70,7 +72,8 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
     try:
         with console.fields(job=name):
             result = job(name).execute(cfg)
-            check_outcome(result)
+            outcomes.show(result)
+            outcomes.check_outcome(result)
             if getattr(cfg, "timings", False):
                 for line in timings.DRIVER.take_lines():
                     say(f"  {line}")

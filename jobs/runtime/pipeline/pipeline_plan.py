@@ -4,8 +4,6 @@ A step that reads the table of an earlier step can be planned only once that tab
 rows are unknown before.
 """
 
-import contextlib
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -14,11 +12,12 @@ from typing import Any
 from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Manifest, Plan, PlannedTable
 from jobs.runtime.pipeline import pipelines
 from jobs.runtime.pipeline.pipelines import Step
 from jobs.runtime.planning import estimates
 from jobs.runtime.planning.plan_sums import PlanSums
-from jobs.runtime.planning.summary import PlannedTable, printed_plans
+from jobs.runtime.process import console
 from jobs.store.files import locations
 
 
@@ -66,11 +65,14 @@ def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> Ste
     if not hasattr(cfg, "plan"):
         return StepPlan(label, unknown=f"{step.job} has no plan")
     value = plan if hasattr(cfg, "resources") else bool(plan)
-    with printed_plans() as tables, contextlib.redirect_stdout(io.StringIO()):
-        try:
-            cli.execute_loaded(step.job, replace(cfg, plan=value), [f"{key}={text}" for key, text in step.set.items()])
-        except InputError as error:
-            return StepPlan(label, unknown=str(error))
+    try:
+        with console.muted():
+            planned = cli.execute_loaded(
+                step.job, replace(cfg, plan=value), [f"{key}={text}" for key, text in step.set.items()]
+            )
+    except InputError as error:
+        return StepPlan(label, unknown=str(error))
+    tables = planned.planned if isinstance(planned, Plan | Manifest) else ()
     return StepPlan(label, tables) if tables else StepPlan(label, unknown=f"{step.job} printed no amounts")
 
 

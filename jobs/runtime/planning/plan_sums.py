@@ -6,9 +6,9 @@ Intervals of estimates are added as if all estimates were too high or too low to
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from jobs.runtime.outcomes import PlannedTable
 from jobs.runtime.planning import estimates
 from jobs.runtime.planning.estimates import NOTHING, Requests, Spread
-from jobs.runtime.planning.summary import PlannedTable
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The plan of a job: what it would write, and the time and money that this is expected to take."""
 
 import functools
+import operator
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +10,12 @@ from typing import Any
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.resources import Demand, Resources, check_machines, demands, startable
+from jobs.runtime.outcomes import Plan
 from jobs.runtime.planning import estimates, summary
 from jobs.runtime.planning.estimates import Cluster, Forecast
 from jobs.runtime.planning.expected_pace import Expectation, Work
 from jobs.runtime.planning.plan_sums import PlanSums
 from jobs.runtime.planning.rate_tables import Gpu, Prices, gpu_named, gpu_of, read_measurements, read_prices
-from jobs.runtime.process.console import say
 from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.runs.run_units import Amounts
@@ -52,15 +53,15 @@ class Prospect:
             amounts, out=out, cluster=self.cluster, pace=pace, unknown=unknown, get_bytes=self.get_bytes
         )
 
-    def show(self, *, note: str = "", lines: Sequence[str] = (), overwrite: bool | None = None) -> None:
-        """Print the plan (`jobs.runtime.planning.summary.show_plan`).
+    def describe(self, *, note: str = "", lines: Sequence[str] = (), overwrite: bool | None = None) -> Plan:
+        """Return the plan (`jobs.runtime.planning.summary.plan_of`).
 
         Raises:
             InputError: with plan=true, no kind of machine in `resources.node_types` has room for an actor.
         """
         if self.cfg.only_plans:
             check_machines(self.needs, startable(self.cfg.resources))
-        summary.show_plan(
+        return summary.plan_of(
             self.job, self.plan, self.needs, note=note, lines=lines, estimator=self.estimate, overwrite=overwrite
         )
 
@@ -126,19 +127,17 @@ def prospect(
     return Prospect(name, cfg, plan, needs, expectation, cluster, get_bytes)
 
 
-def show_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> None:
-    """Print the plans of the tables that a job writes one after another, the sums over them, and `lines`."""
-    with summary.printed_plans() as tables:
-        for prospect in prospects:
-            prospect.show()
-    if len(tables) > 1:
-        sums = PlanSums()
-        unknown = [locations.absolute(table.out) for table in tables if not sums.add(table)]
-        say(f"{prospects[0].job}: these {len(tables)} tables")
-        for line in [*sums.lines(), *(f"time   of {out} is not in these sums" for out in unknown)]:
-            say(f"  {line}")
-    for line in lines:
-        say(f"  {line}")
+def describe_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> Plan:
+    """Return the plan of the tables that a job writes one after another, the sums over them, and `lines`."""
+    plan = functools.reduce(operator.add, (prospect.describe() for prospect in prospects))
+    sums = []
+    if len(plan.planned) > 1:
+        sums.append(f"{prospects[0].job}: these {len(plan.planned)} tables")
+        of_tables = PlanSums()
+        unknown = [locations.absolute(table.out) for table in plan.planned if not of_tables.add(table)]
+        sums += [f"  {line}" for line in of_tables.lines()]
+        sums += [f"  time   of {out} is not in these sums" for out in unknown]
+    return plan + Plan([*sums, *(f"  {line}" for line in lines)])
 
 
 def own_cpus(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> int | None:

@@ -1,15 +1,13 @@
-"""Printed summaries of all jobs: the plan, the reconciliation, counts."""
+"""Summaries of all jobs, as lines: the plan, the reconciliation, counts."""
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from actors.quantities import quantity
 from jobs.runtime.configuration.resources import Demand
+from jobs.runtime.outcomes import Manifest, Plan, PlannedTable
 from jobs.runtime.planning import estimates
-from jobs.runtime.process.console import say
-from jobs.runtime.selection.exclusions import Exclusions
+from jobs.runtime.selection.exclusions import TALLY, Exclusions
 from jobs.store.counts import failure_lines
 from jobs.store.files import locations
 from jobs.store.runs.run_units import Amounts
@@ -21,29 +19,7 @@ FAILURE_LINES = 10
 LONG_S = 60  # shortest run, or estimate of one, for which the two are compared
 
 
-@dataclass(frozen=True)
-class PlannedTable:
-    """A printed plan."""
-
-    out: str
-    amounts: Amounts
-    estimated: estimates.Forecast | None  # None for a job without Ray
-
-
-_printed: list[list[PlannedTable]] = []  # one list per context of `printed_plans`
-
-
-@contextlib.contextmanager
-def printed_plans() -> Iterator[list[PlannedTable]]:
-    """Collect the plans that jobs print within the context in the yielded list."""
-    _printed.append([])
-    try:
-        yield _printed[-1]
-    finally:
-        _printed.pop()
-
-
-def show_plan(
+def plan_of(
     name: str,
     plan: TablePlan,
     uses: Sequence[Demand] = (),
@@ -52,8 +28,8 @@ def show_plan(
     lines: Sequence[str] = (),
     estimator: Callable[[Amounts], estimates.Forecast] | None = None,
     overwrite: bool | None = None,
-) -> None:
-    """Print what would be read, written and used, what is left, then `lines` (plan=true).
+) -> Plan:
+    """Return what would be read, written and used, what is left, then `lines` (plan=true).
 
     Writes no files.
 
@@ -63,37 +39,52 @@ def show_plan(
     """
     overwrite = bool(plan.config.get("overwrite")) if overwrite is None else overwrite
     amounts = survey(plan, overwrite=overwrite)
-    say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
     rows = f", {quantity(amounts.rows, 'row')}" if amounts.rows else ""
     extra = f"; {note}" if note else ""
-    say(f"  reads  {_units(amounts.units)}{rows}, {amounts.bytes / 1e6:,.1f} MB{extra}")
-    say(f"  done   {amounts.done:,} of {_units(amounts.units)}")
-    if plan.limit:
-        say(f"  {plan.limit}")
-    if uses:
-        say(f"  uses   {', '.join(map(str, uses))}")
     estimated = estimator(amounts) if estimator else None
-    for line in [*(estimates.lines(estimated) if estimated else ()), *lines]:
-        say(f"  {line}")
-    for plans in _printed:
-        plans.append(PlannedTable(plan.out, amounts, estimated))
+    details = [
+        f"reads  {_units(amounts.units)}{rows}, {amounts.bytes / 1e6:,.1f} MB{extra}",
+        f"done   {amounts.done:,} of {_units(amounts.units)}",
+        *([str(plan.limit)] if plan.limit else ()),
+        *([f"uses   {', '.join(map(str, uses))}"] if uses else ()),
+        *(estimates.lines(estimated) if estimated else ()),
+        *lines,
+    ]
+    head = f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}"
+    return Plan([head, *(f"  {line}" for line in details)], [PlannedTable(plan.out, amounts, estimated)])
 
 
 def _units(count: int) -> str:
     return quantity(count, "unit")
 
 
-def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
-    """Print the reconciliation: in = out + filtered + rejected; rows out = ok + each other status."""
-    say(f"{name}: {run.target.out}")
-    say(reconciliation(manifest["counts"]))
+def closed(
+    name: str, run: TableRun, excluded: Exclusions | None = None, matched: Iterable[str] | None = None
+) -> Manifest:
+    """Close a run and return its manifest with its summary.
+
+    Args:
+        excluded: the list of exclusions; None if the job has none, or names it itself.
+        matched: the marks of the list that match a picture; None: those in the manifest.
+    """
+    manifest = run.finish()
+    if excluded is not None and matched is None:
+        matched = manifest["counts"]["tallies"].get(TALLY, {})
+    listed = exclusion_lines(excluded, matched or ()) if excluded is not None else []
+    return Manifest(manifest, [*result_lines(name, manifest, run), *listed])
+
+
+def result_lines(name: str, manifest: Mapping[str, Any], run: TableRun) -> list[str]:
+    """Return the reconciliation: in = out + filtered + rejected; rows out = ok + each other status."""
     again = f", {run.done_before:,} done before" if run.done_before else ""
+    lines = [f"{name}: {run.target.out}", reconciliation(manifest["counts"])]
     if run.plan.limit:
-        say(f"  {run.plan.limit}; the table has no more")
-    say(f"  {_units(len(run.units))}{again}, {manifest['seconds']:,.1f} s")
+        lines.append(f"  {run.plan.limit}; the table has no more")
+    lines.append(f"  {_units(len(run.units))}{again}, {manifest['seconds']:,.1f} s")
     expected, took = manifest.get("estimate"), manifest.get("actual")
     if expected and took and max(took["seconds"], expected["seconds"]["high"]) >= LONG_S:
-        say(f"  took {estimates.comparison(expected, took)}")
+        lines.append(f"  took {estimates.comparison(expected, took)}")
+    return lines
 
 
 def reconciliation(counts: Mapping[str, Any]) -> str:
@@ -110,15 +101,15 @@ def reconciliation(counts: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def show_tally(title: str, tally: Mapping[str, int]) -> None:
-    """Print the most frequent entries of a tally."""
+def tally_lines(title: str, tally: Mapping[str, int]) -> list[str]:
+    """Return a line with the most frequent entries of a tally; none if it is empty."""
     top = sorted(tally.items(), key=lambda entry: (-entry[1], entry[0]))
-    if top:
-        more = f" (+{len(top) - TALLY_LINES:,} more)" if len(top) > TALLY_LINES else ""
-        say(f"  {title}: {', '.join(f'{key} {n:,}' for key, n in top[:TALLY_LINES])}{more}")
+    more = f" (+{len(top) - TALLY_LINES:,} more)" if len(top) > TALLY_LINES else ""
+    listed = ", ".join(f"{key} {n:,}" for key, n in top[:TALLY_LINES])
+    return [f"  {title}: {listed}{more}"] if top else []
 
 
-def show_exclusions(excluded: Exclusions, matched: Iterable[str]) -> None:
-    """Print how many entries of the list match a picture; nothing without a list. `matched` has the matching marks."""
-    if line := excluded.summary(matched):
-        say(f"  {line}")
+def exclusion_lines(excluded: Exclusions, matched: Iterable[str]) -> list[str]:
+    """Return how many entries of the list match a picture; nothing without a list. `matched` has the matching marks."""
+    line = excluded.summary(matched)
+    return [f"  {line}"] if line else []

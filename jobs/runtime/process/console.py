@@ -29,6 +29,7 @@ _format_of_python = warnings.formatwarning
 class _Output:
     run: str | None = None  # the run's name in JSON objects; None: lines are text
     fields: dict[str, str] = field(default_factory=dict)  # additional fields of JSON objects
+    is_muted: bool = False  # nothing is printed to standard output
 
 
 _output = _Output()
@@ -83,12 +84,25 @@ def fields(**values: str) -> Iterator[None]:
         _output.fields = before
 
 
+@contextlib.contextmanager
+def muted() -> Iterator[None]:
+    """Print nothing to standard output within the context."""
+    before = _output.is_muted
+    _output.is_muted = True
+    try:
+        yield
+    finally:
+        _output.is_muted = before
+
+
 def say(text: str, *, err: bool = False, level: str | None = None) -> None:
     """Print a line, to stderr if `err`; characters that steer the terminal are written as \\x1b.
 
     Args:
         level: of the JSON object; None: error if `err`, else info.
     """
+    if _output.is_muted and not err:
+        return
     write(sys.stderr if err else sys.stdout, text, level=level or ("error" if err else "info"))
 
 

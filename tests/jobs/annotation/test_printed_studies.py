@@ -10,6 +10,7 @@ from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.reading import RatingColumns
 from jobs.annotation.study import AnnotateConfig
 from jobs.errors import InputError
+from jobs.runtime.outcomes import Manifest, Plan, show
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from tests.factories import picture, write_csv, write_table
 
@@ -31,24 +32,25 @@ def study(folder: Path, **keys: Any) -> AnnotateConfig:
 
 def test_a_study_is_printed_with_its_draw_its_loads_and_its_files(tmp_path: Path, capsys: Printed) -> None:
     numbers = "4 tasks of 2 items for 2 raters, 2 each; any two raters share 2 items"
-    assert annotate.execute(study(tmp_path, plan=True)) is None
-    planned = capsys.readouterr().out
-    assert f"MB; {numbers}\n" in planned
-    assert "drew 2 of 3 pictures\n" in planned
+    planned = annotate.execute(study(tmp_path, plan=True))
+    assert isinstance(planned, Plan)
+    assert planned.lines[1].endswith(f"MB; {numbers}")
+    assert planned.lines[-1] == "  drew 2 of 3 pictures"
     assert not (tmp_path / "T").exists()
-    manifest = annotate.execute(study(tmp_path))
+    show(manifest := annotate.execute(study(tmp_path)))
     lines = capsys.readouterr().out.splitlines()
-    assert (manifest or {})["counts"]["rows_out"] == 4
+    assert isinstance(manifest, Manifest)
+    assert manifest["counts"]["rows_out"] == 4
     assert lines[0] == f"annotate: {tmp_path}/T/assignments"
     assert lines[-4:] == [
         "  exclusions: 1 of 2 entries match no picture here, for example absent", "  drew 2 of 3 pictures",
         f"  {numbers}", f"  2 files in {tmp_path}/T/label_studio",
     ]  # fmt: skip
-    annotate.execute(study(tmp_path, draw=CompleteDrawConfig(), overwrite=True, pictures="files"))
+    show(annotate.execute(study(tmp_path, draw=CompleteDrawConfig(), overwrite=True, pictures="files")))
     lines = capsys.readouterr().out.splitlines()
     assert f"  3 pictures in {tmp_path}/T/pictures" in lines
     assert not [line for line in lines if "drew" in line]
-    annotate.execute(study(tmp_path, draw=CompleteDrawConfig(n=1), overwrite=True, only_questions=["tone"]))
+    show(annotate.execute(study(tmp_path, draw=CompleteDrawConfig(n=1), overwrite=True, only_questions=["tone"])))
     assert "  2 tasks of 1 item for 2 raters, 1 each; any two raters share 1 item\n" in capsys.readouterr().out
 
 
@@ -58,11 +60,11 @@ def test_an_import_is_printed_with_exclusions_and_reported_pictures(tmp_path: Pa
     source = write_csv(tmp_path / "people.csv", ["item_id", "rater", "value", "reported"], rows)
     (tmp_path / "excluded.txt").write_text("gone\nabsent\n")
 
-    def execute(**keys: Any) -> Any:
+    def execute(**keys: Any) -> None:
         usual = {"answers": ["1", "2"], "question": "q", "exclusions": f"{tmp_path}/excluded.txt", **keys}
-        return import_ratings.execute(ImportRatingsConfig(input=source, out=f"{tmp_path}/R", **usual))
+        show(import_ratings.execute(ImportRatingsConfig(input=source, out=f"{tmp_path}/R", **usual)))
 
-    assert execute(plan=True, limit=2) is None
+    execute(plan=True, limit=2)
     assert "limit=2: the first 2 rows or tasks" in capsys.readouterr().out
     with pytest.raises(InputError, match="no column other"):
         execute(plan=True, columns=RatingColumns(value="other"))

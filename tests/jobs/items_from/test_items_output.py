@@ -11,6 +11,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.items_from.items_output import ItemsPlan, UnitRows, _fill, check, rows_of, write
 from jobs.runtime.configuration.config import Writing
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from jobs.store.counts import Counts
 from jobs.store.table_plan import Taken
@@ -104,17 +105,17 @@ def test_only_items_have_the_metadata_and_only_some_tables_units_of_their_own(tm
     assert without["items"].metadata == {"k": "v"}
 
 
-def test_what_is_printed_about_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said_about_the_tables(tmp_path: Path) -> None:
     excluded, out = exclusions_of("a", "b", "c"), str(tmp_path / "o")
     plan = items_plan(matched={"c": 1})
-    assert write(Writing(out=out, plan=True), plan, excluded, job="pairs") is None
-    assert capsys.readouterr().out.count("the line") == 1
+    planned = write(Writing(out=out, plan=True), plan, excluded, job="pairs")
+    assert isinstance(planned, Plan)
+    assert (planned.lines.count("  the line"), len(planned.planned)) == (1, 2)
     assert not (tmp_path / "o").exists()
     manifests = write(Writing(out=out), plan, excluded, job="pairs")
-    assert manifests is not None
+    assert isinstance(manifests, Manifest)
     assert {name: manifest["counts"]["rows_out"] for name, manifest in manifests.items()} == {"texts": 2, "items": 2}
-    printed = capsys.readouterr().out
-    assert [line for line in printed.splitlines() if " s" not in line] == [
+    assert [line for line in manifests.lines if " s" not in line] == [
         f"pairs: {out}/texts",
         "  2 in = 2 out",
         f"pairs: {out}/items",

@@ -25,10 +25,10 @@ from jobs.judging.calibration import (
     gold_labels,
     half_of,
     halves,
+    keep_sweep,
     other_half,
     read_reference,
     read_scores,
-    show_sweep,
     with_choices,
 )
 from jobs.tables import TABLES
@@ -179,7 +179,7 @@ def test_ratings_without_a_score_are_refused(tmp_path: Path) -> None:
         read_reference(f"{tmp_path}/people")
 
 
-def test_the_settings_are_sorted_by_their_agreement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_settings_are_sorted_by_their_agreement(tmp_path: Path) -> None:
     """Scores of items without a reference, of other labels and of failed ratings do not count."""
     reference = {("a", "Peru"): 1.0, ("b", "Peru"): 2.0, ("c", "Peru"): 3.0, ("d", "Peru"): 3.0}
     scores = {"against": "3214", "with": "1234", "equal": "2222", "partly": "1424"}
@@ -196,14 +196,14 @@ def test_the_settings_are_sorted_by_their_agreement(tmp_path: Path, capsys: pyte
     kept: dict[str, bytes] = {}
     out = write_table(tmp_path / "loglik", "ratings", rows)
     run: Any = SimpleNamespace(target=SimpleNamespace(out=out), keep=kept.__setitem__)
-    show_sweep(run, reference, list(scores))
+    lines = keep_sweep(run, reference, list(scores))
     sweep = json.loads(kept["sweep.json"])
     assert [entry["setting"] for entry in sweep] == ["with", "partly", "against", "equal"]
     assert [entry["n"] for entry in sweep] == [4, 4, 4, 4]
     assert sweep[0]["pearson"] == pytest.approx(0.9438798)
     assert sweep[2]["pearson"] < 0
     assert sweep[3]["pearson"] is None
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["with", "partly", "against", "equal"]
+    assert [line.split()[0] for line in lines] == ["with", "partly", "against", "equal"]
 
 
 ONE: dict[str, Any] = {

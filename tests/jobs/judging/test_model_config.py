@@ -13,6 +13,7 @@ from jobs.judging.model_config import ModelsConfig, check_model, run_each, with_
 from jobs.models.vlm import ModelConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.store.reading import open_table
 from tests.cases import check_cases
 from tests.factories import write_table, write_units
@@ -101,56 +102,61 @@ def loaded(job: str, *overrides: str) -> ModelsConfig:
 
 
 @pytest.mark.parametrize("job", ["judge", "generate", "loglik"])
-def test_each_model_has_a_table_and_all_are_checked_first(job: str) -> None:
+def test_each_model_has_a_table_and_all_are_checked_first(job: str, capsys: pytest.CaptureFixture[str]) -> None:
     events: list[tuple[str, ...]] = []
 
-    def run(cfg: Any) -> dict[str, Any]:
+    def run(cfg: Any) -> Manifest:
         assert cfg.models == []
         events.append(("run", cfg.model.name, cfg.out))
-        return {"model": cfg.model.name}
+        return Manifest({"model": cfg.model.name}, [f"{cfg.model.name} is done"])
 
     cfg = loaded(job, BOTH)
     last = run_each(job, cfg, run, check=lambda one: events.append(("check", one.model.name)))
     assert last == {"model": "local-text-tiny"}
+    assert last.lines == [], "printed at the end of each run"
+    assert capsys.readouterr().out == "local-tiny is done\nlocal-text-tiny is done\n"
     assert events == [
         ("check", "local-tiny"),
         ("check", "local-text-tiny"),
         ("run", "local-tiny", "o/local-tiny"),
         ("run", "local-text-tiny", "o/local-text-tiny"),
     ]
-    dtypes: list[str] = []
-    run_each(job, loaded(job, "models=[qwen2.5-vl-7b]"), lambda cfg: dtypes.append(cfg.model.dtype), check=lambda _: 0)
-    pixels: list[int | None] = []
-    asked = loaded(job, BOTH, "model.max_pixels=50176")
-    run_each(job, asked, lambda cfg: pixels.append(cfg.model.max_pixels), check=lambda _: 0)
-    assert pixels == [50176, 50176], "each run has the keys below model="
-    assert dtypes[0] in ("bfloat16", "float32"), "not auto"
+    models: list[Any] = []
+
+    def plan(cfg: Any) -> Plan:
+        models.append(cfg.model)
+        return Plan([])
+
+    run_each(job, loaded(job, "models=[qwen2.5-vl-7b]"), plan, check=lambda _: 0)
+    run_each(job, loaded(job, BOTH, "model.max_pixels=50176"), plan, check=lambda _: 0)
+    assert [model.max_pixels for model in models[1:]] == [50176, 50176], "each run has the keys below model="
+    assert models[0].dtype in ("bfloat16", "float32"), "not auto"
 
 
 def test_a_failure_stops_no_other_model(capsys: pytest.CaptureFixture[str]) -> None:
     ran: list[str] = []
 
-    def run(cfg: Any) -> dict[str, Any]:
+    def run(cfg: Any) -> Manifest:
         ran.append(cfg.model.name)
         if cfg.model.name == "local-tiny":
             raise RunError("no memory")
-        return {}
+        return Manifest({})
 
     with pytest.raises(RunError, match=r"1 of 2 models failed: local-tiny \(no memory\)"):
         run_each("generate", loaded("generate", BOTH), run, check=lambda _: None)
     assert ran == ["local-tiny", "local-text-tiny"]
     assert "generate local-tiny failed: no memory" in capsys.readouterr().err
 
-    def refuse(cfg: Any) -> None:
+    def refuse(cfg: Any) -> Manifest:
         raise InputError("wrong")
 
     with pytest.raises(InputError, match="2 of 2 models failed"):
         run_each("generate", loaded("generate", BOTH), refuse, check=lambda _: None)
 
-    def refuse_the_first(cfg: Any) -> dict[str, Any]:
+    def refuse_the_first(cfg: Any) -> Manifest:
         if cfg.model.name == "local-tiny":
             refuse(cfg)
-        return {}
+        return Manifest({})
 
     with pytest.raises(RunError, match="1 of 2 models failed"):  # the other model wrote its table
         run_each("generate", loaded("generate", BOTH), refuse_the_first, check=lambda _: None)
@@ -169,12 +175,12 @@ def test_the_model_that_is_refused_is_named_by_its_key(message: str, expected: s
             raise InputError(message)
 
     with pytest.raises(InputError) as caught:
-        run_each("judge", loaded("judge", BOTH), lambda _: None, check=refuse)
+        run_each("judge", loaded("judge", BOTH), lambda _: Manifest({}), check=refuse)
     assert str(caught.value) == expected
 
 
 def test_a_reason_that_several_models_share_is_given_once() -> None:
-    def run(cfg: Any) -> None:
+    def run(cfg: Any) -> Manifest:
         raise InputError("needs 2 CPUs")
 
     with pytest.raises(InputError, match=r"^2 of 2 models failed: local-tiny, local-text-tiny \(needs 2 CPUs\)$"):

@@ -10,52 +10,46 @@ from jobs.judging import model_run
 from jobs.judging.model_run import (
     OBJECTS_READ,
     SIZES_TRIED,
+    counted_lines,
     expected_tokens,
+    mark_lines,
+    prompt_lines,
     sample_sizes,
-    show_counted,
-    show_marks,
-    show_prompts,
-    show_tallies,
+    tally_lines,
 )
 from jobs.models.vlm import ModelConfig
 from jobs.store.reading import TableSource, open_table
 from tests.factories import image_row, write_units
 
 
-def test_cut_contexts_and_a_missing_system_turn_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    show_prompts({"pictures": {"shown": 3}})
-    assert capsys.readouterr().out == ""
+def test_cut_contexts_and_a_missing_system_turn_are_printed() -> None:
+    assert list(prompt_lines({"pictures": {"shown": 3}})) == []
     cut = {"truncated": {"items": 1200}, "truncated field": {"title": 1, "article": 1200}}
     empty = {"empty context": {"no link": 2, "no article": 1000}}
-    show_prompts({**cut, **empty, "system text": {"in the user's turn": 5}})
-    first, without_text, second = capsys.readouterr().out.splitlines()
+    first, without_text, second = prompt_lines({**cut, **empty, "system text": {"in the user's turn": 5}})
     assert "1,200 items (article 1,200, title 1)" in first
     assert "1,002 items (no article 1,000, no link 2)" in without_text
     assert "system turn" in second
 
 
-def test_tokens_time_and_rows_scored_twice_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    show_tallies({"tokens": {"of whole prompts": 12_000, "passed": 0}, "milliseconds": {"device": 5}})
-    show_marks({"milliseconds": {"marking": 1}})
-    assert capsys.readouterr().out == ""
+def test_tokens_time_and_rows_scored_twice_are_printed() -> None:
+    assert list(tally_lines({"tokens": {"of whole prompts": 12_000, "passed": 0}, "milliseconds": {"device": 5}})) == []
+    assert list(mark_lines({"milliseconds": {"marking": 1}})) == []
     tallies = {
         "tokens": {"of whole prompts": 12_000, "passed": 5_000},
         "milliseconds": {"device": 1_500, "all": 2_000},
         "rescored": {"rows": 40, "changed answers": 2},
         "rescored difference": {"1e-07": 30, "0.003": 1, "2e-05": 9},
     }
-    show_tallies(tallies)
-    assert capsys.readouterr().out.splitlines() == [
+    assert list(tally_lines(tallies)) == [
         "  prompts have 12,000 tokens, 5,000 were computed (2.4 times fewer)",
         "  device busy 75% of 2.0 s since the first batch",
         "  rescored 40 rows individually: 2 answers changed, largest difference of a probability 3.0e-03",
     ]
-    show_tallies({"rescored": {"rows": 1, "failed": 1}})
-    assert capsys.readouterr().out.endswith(
-        "0 answers changed, largest difference of a probability 0.0e+00, 1 failed\n"
-    )
-    show_marks({"prompts": {"written": 2, "scored": 1_000}, "milliseconds": {"marking": 1_500}})
-    assert capsys.readouterr().out == "  prompts  1,000 scored, 2 written, in 1.5 s of the model's processes\n"
+    (failed,) = tally_lines({"rescored": {"rows": 1, "failed": 1}})
+    assert failed.endswith("0 answers changed, largest difference of a probability 0.0e+00, 1 failed")
+    marks = {"prompts": {"written": 2, "scored": 1_000}, "milliseconds": {"marking": 1_500}}
+    assert list(mark_lines(marks)) == ["  prompts  1,000 scored, 2 written, in 1.5 s of the model's processes"]
 
 
 def images(folder: Path, *units: list[tuple[int | None, int | None]], status: str = "ok") -> TableSource:
@@ -110,13 +104,12 @@ def test_a_picture_has_at_least_one_token(tmp_path: Path, monkeypatch: pytest.Mo
     assert "about 2 tokens each, up to 2," in expected_tokens(model, images(tmp_path / "b", [(29, 28)]))
 
 
-def test_what_was_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    def line(tallies: dict[str, Any]) -> str:
-        show_counted(ModelConfig(checkpoint="c", max_pixels=5000), tallies)
-        return capsys.readouterr().out
+def test_what_was_shown() -> None:
+    def lines(tallies: dict[str, Any]) -> list[str]:
+        return list(counted_lines(ModelConfig(checkpoint="c", max_pixels=5000), tallies))
 
-    assert line({"pictures": {"shown": 2000, "tokens": 2_500_000}}) == (
-        "  2,000 pictures shown, 1,250 tokens each (max_pixels=5,000)\n"
-    )
-    assert line({"pictures": {"shown": 0, "tokens": 0}}) == line({}) == ""
+    assert lines({"pictures": {"shown": 2000, "tokens": 2_500_000}}) == [
+        "  2,000 pictures shown, 1,250 tokens each (max_pixels=5,000)"
+    ]
+    assert lines({"pictures": {"shown": 0, "tokens": 0}}) == lines({}) == []
     assert model_run.PIXELS_PER_TOKEN == 784

@@ -1,6 +1,7 @@
 """Prompts that a plan shows, with the answers of a tiny model or, for `mark_spans`, of a stand-in."""
 
 import io
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -80,14 +81,22 @@ def test_the_first_items_of_the_first_units() -> None:
     assert prompt_trial.first_items([], reader, 1).num_rows == 0
 
 
-def test_the_absence_of_items_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert prompt_trial.items_to_show(Keys(0), units("a99"), reader) is None
-    assert capsys.readouterr().out == ""
-    assert prompt_trial.items_to_show(Keys(1), units("a0"), reader) is None
-    assert "the input has no items" in capsys.readouterr().out
-    items = prompt_trial.items_to_show(Keys(1), units("a2"), reader)
-    assert items is not None
-    assert items.num_rows == 1
+def drained(lines: Generator[str, None, Any]) -> tuple[list[str], Any]:
+    """Return the lines of a generator, and what it returns."""
+    yielded = []
+    while True:
+        try:
+            yielded.append(next(lines))
+        except StopIteration as end:
+            return yielded, end.value
+
+
+def test_the_absence_of_items_is_named() -> None:
+    assert drained(prompt_trial.items_to_show(Keys(0), units("a99"), reader)) == ([], None)
+    absent = drained(prompt_trial.items_to_show(Keys(1), units("a0"), reader))
+    assert absent == (["prompts: the input has no items"], None)
+    lines, items = drained(prompt_trial.items_to_show(Keys(1), units("a2"), reader))
+    assert (lines, items.num_rows) == ([], 1)
 
 
 def test_the_key_is_of_plans_and_not_negative() -> None:
@@ -111,7 +120,7 @@ def test_the_tiny_model_gets_the_settings_but_few_tokens_and_no_engine_that_is_s
     assert kwargs["settings"] == Settings(engine="naive"), "the run's settings stay"
 
 
-def test_answers_are_shown_up_to_a_number(actor: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_answers_are_shown_up_to_a_number(actor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompt_trial, "_prompt_lines", lambda items, prepared, model: ["a prompt"])
     monkeypatch.setattr(prompt_trial, "_without_progress_bars", lambda: None)
     stages = [Stage(name, actor, {"model": TINY, "settings": Settings()}) for name in ("prepare", "answer")]
@@ -119,9 +128,7 @@ def test_answers_are_shown_up_to_a_number(actor: Any, monkeypatch: pytest.Monkey
     def show(answers: int) -> list[str]:
         actor.made.clear()
         actor.rows = [{"item_id": f"i{n}", "sample": 0, "status": "ok", "text": "x"} for n in range(answers)]
-        prompt_trial.show(Keys(1), units("a1"), reader, stages)
-        lines: list[str] = capsys.readouterr().out.splitlines()
-        return lines
+        return list(prompt_trial.lines(Keys(1), units("a1"), reader, stages))
 
     exactly = show(ANSWERS_SHOWN)
     assert exactly[0] == "a prompt"
@@ -135,7 +142,7 @@ def test_answers_are_shown_up_to_a_number(actor: Any, monkeypatch: pytest.Monkey
 
 
 def test_the_tiny_model_renders_the_prompts_of_one_that_is_not_here(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from actors.vlm import loading
 
@@ -149,11 +156,11 @@ def test_the_tiny_model_renders_the_prompts_of_one_that_is_not_here(
 
     monkeypatch.setattr(loading, "load_processor", load_processor)
     here, absent = ModelSettings(checkpoint="me/seven", revision="r"), ModelSettings(checkpoint="me/absent")
-    assert [prompt_trial.model_to_show(model) for model in (here, OTHER)] == [here, OTHER]
-    assert (looked_up, capsys.readouterr().out) == ([("me/seven", {"revision": "r", "local_only": True})], "")
-    assert prompt_trial.model_to_show(absent) == TINY
-    printed = capsys.readouterr().out
-    assert printed.startswith("  the processor of me/absent is not on this machine: prompts are formatted for local:")
+    assert [drained(prompt_trial.model_to_show(model)) for model in (here, OTHER)] == [([], here), ([], OTHER)]
+    assert looked_up == [("me/seven", {"revision": "r", "local_only": True})]
+    (line,), shown = drained(prompt_trial.model_to_show(absent))
+    assert shown == TINY
+    assert line.startswith("  the processor of me/absent is not on this machine: prompts are formatted for local:")
 
 
 def test_the_sizes_of_pictures_are_those_of_their_bytes() -> None:
@@ -309,8 +316,14 @@ def test_steps_that_show_no_picture_are_printed_without(monkeypatch: pytest.Monk
     ]  # fmt: skip
 
 
+def returning(value: Any) -> Generator[str, None, Any]:
+    """Yield no line and return a value."""
+    yield from ()
+    return value
+
+
 def test_items_without_a_prompt_are_printed_with_their_reason(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     described: dict[str, Any] = {
         "a": Marks(status=Status.MISSING_INPUT, reason=ScoringError("missing_input", "no picture")),
@@ -324,8 +337,8 @@ def test_items_without_a_prompt_are_printed_with_their_reason(
 
     items = [pa.table({"item_id": list(described)})]
     loaded: list[tuple[str, str | None]] = []
-    monkeypatch.setattr(prompt_trial, "items_to_show", lambda *_: items[0] if items else None)
-    monkeypatch.setattr(prompt_trial, "model_to_show", lambda model: model)
+    monkeypatch.setattr(prompt_trial, "items_to_show", lambda *_: returning(items[0] if items else None))
+    monkeypatch.setattr(prompt_trial, "model_to_show", returning)
     monkeypatch.setattr(prompt_trial, "describe", lambda item, *_, **__: described[item["item_id"]])
     monkeypatch.setattr(prompt_trial, "_lines", lambda asked, *_: [f"{len(asked)} lines"])
     monkeypatch.setattr("actors.vlm.loading.load_processor", lambda name, revision: loaded.append((name, revision)))
@@ -334,8 +347,7 @@ def test_items_without_a_prompt_are_printed_with_their_reason(
 
     def printed() -> list[str]:
         nothing: Any = None
-        prompt_trial.show_marking(nothing, [], nothing, settings=settings, model=model)
-        return capsys.readouterr().out.splitlines()
+        return list(prompt_trial.marking_lines(nothing, [], nothing, settings=settings, model=model))
 
     assert printed()[1:] == [
         "item a: no prompt, status missing_input (no picture)", "item b: no prompt, status error ()",

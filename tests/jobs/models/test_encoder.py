@@ -24,6 +24,8 @@ from jobs.models.encoder import (
 )
 from jobs.runtime import stages
 from jobs.runtime.configuration.resources import Resources, StageResources
+from jobs.runtime.lifecycle import JobRun
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Read, Stage
 from jobs.store.reading import open_table
 from jobs.store.writer import UnitTask
@@ -121,9 +123,10 @@ def test_the_reader_the_decoder_and_the_encoder_of_a_run(monkeypatch: pytest.Mon
     monkeypatch.setattr(stages, "stream", lambda run, **keywords: streamed.update(keywords))
     pool = StageResources(batch_size=7, threads=3, num_gpus=gpus)
 
-    def stream(rows: EncoderInput, **keywords: Any) -> tuple[Read, list[Stage]]:
+    def stream(rows: EncoderInput, *, excluded: str | None, **keywords: Any) -> tuple[Read, list[Stage]]:
         resources = Resources(embed=pool)
-        stream_encoded(None, TINY, rows, Actor, job="embed", resources=resources, **keywords)  # type: ignore[arg-type]
+        run = JobRun("embed", None, Exclusions(), excluded)  # type: ignore[arg-type]
+        stream_encoded(run, TINY, rows, Actor, resources=resources, **keywords)
         assert (streamed["name"], streamed["resources"]) == ("embed", resources)
         return streamed["read"], streamed["stages"]
 

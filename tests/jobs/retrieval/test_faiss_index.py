@@ -204,7 +204,7 @@ def test_an_index_inside_a_table_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_the_index_has_the_score_and_the_exclusions_of_the_search(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "list.txt").write_text("a\n")
     out = write_table(tmp_path / "neighbors", "neighbors", [])
@@ -227,10 +227,10 @@ def test_the_index_has_the_score_and_the_exclusions_of_the_search(
         task: Any = SimpleNamespace(
             layout=None, excluded=str(tmp_path / "list.txt"), search=SimpleNamespace(k=4, score=score)
         )
-        faiss_index.export_faiss_index(FaissConfig(f"{tmp_path}/i", "F", 5), None, task, run)  # type: ignore[arg-type]
+        lines = faiss_index.export_faiss_index(FaissConfig(f"{tmp_path}/i", "F", 5), None, task, run)  # type: ignore[arg-type]
         built = calls["build"]
         assert (built["factory"], built["nprobe"], built["cosine"]) == ("F", 5, score == "cosine")
         assert built["excludes a"]
         assert calls["write"] == (["x"], f"{tmp_path}/i")
         assert calls["recall"] == (["x"], [("u1", True), ("u2", True)], out, 4)
-        assert capsys.readouterr().out == f"  index {tmp_path}/i: F, 1,234 vectors, recall@4 0.6667\n"
+        assert lines == [f"  index {tmp_path}/i: F, 1,234 vectors, recall@4 0.6667"]

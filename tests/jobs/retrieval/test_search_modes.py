@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.errors import InputError, RunError
+from jobs.errors import InputError
 from jobs.retrieval import search_modes
 from jobs.retrieval import search_modes as merging
 from jobs.retrieval.queries import CORPUS_TALLY, QueryUnit
@@ -44,14 +44,15 @@ def test_remaining_units_are_searched_by_the_side_in_memory(monkeypatch: pytest.
         assert searched == (["corpus scanned", "queries streamed"] if todo else [])
 
 
-def test_every_row_of_the_corpus_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_row_of_the_corpus_is_accounted_for() -> None:
     corpus: Any = SimpleNamespace(rows=1200)
     counts = {"tallies": {CORPUS_TALLY: {"searched": 1190, "excluded": 10}}}
-    search_modes.account_corpus("R", counts, corpus)
-    assert capsys.readouterr().out == "  corpus rows: searched 1,190, excluded 10\n"
-    for tallies in ({CORPUS_TALLY: {"searched": 1199}}, {}):
-        with pytest.raises(RunError, match=r"^R: only (1,199|0) of 1,200 corpus rows are accounted for"):
-            search_modes.account_corpus("R", {"tallies": tallies}, corpus)
+    assert search_modes.corpus_fault("R", counts, corpus) is None
+    assert search_modes.corpus_lines(counts) == ["  corpus rows: searched 1,190, excluded 10"]
+    for searched in (1199, 1201, 0):
+        tallies = {CORPUS_TALLY: {"searched": searched}} if searched else {}
+        fault = search_modes.corpus_fault("R", {"tallies": tallies}, corpus)
+        assert str(fault) == f"R: only {searched:,} of 1,200 corpus rows are accounted for"
 
 
 K, SIZES = 3, (4, 0, 5, 2)  # queries of each unit

@@ -1,7 +1,6 @@
 """Both workers of a search against a plain sort, without Ray; and the choice of the side in memory."""
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ import pytest
 
 from actors.search_queries import SearchSettings
 from jobs.corpora.vectors import VectorLayout
-from jobs.errors import InputError, RunError
+from jobs.errors import InputError
 from jobs.retrieval import search_workers
-from jobs.retrieval.search_modes import account_corpus, check_side, resident_side
+from jobs.retrieval.search_modes import check_side, resident_side
 from jobs.retrieval.search_workers import ResidentCorpus, ScanUnit, SearchQueries, SearchTask
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
@@ -154,17 +153,6 @@ def test_the_side_in_memory_is_the_smaller_one() -> None:
         check_side(side)
     with pytest.raises(InputError, match="resident=disk: must be one of auto, queries, corpus"):
         check_side("disk")
-
-
-def test_every_row_of_the_corpus_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:
-    corpus: Any = type("Corpus", (), {"rows": 1234})
-    account_corpus("R", {"tallies": {"corpus rows": {"searched": 1230, "zero_vector": 4}}}, corpus)
-    assert "searched 1,230, zero_vector 4" in capsys.readouterr().out
-    for tally, sum_of in ((Counter(searched=1233), "1,233"), (Counter(searched=1235), "1,235"), (Counter(), "0")):
-        with pytest.raises(RunError, match=f"R: only {sum_of} of 1,234 corpus rows are accounted for"):
-            account_corpus("R", {"tallies": {"corpus rows": dict(tally)}}, corpus)
-    with pytest.raises(RunError):
-        account_corpus("R", {"tallies": {}}, corpus)
 
 
 TABLE = VectorLayout(table=True)

@@ -19,6 +19,8 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.resources import Resources
+from jobs.runtime.outcomes import Plan
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, Stage
 from jobs.runtime.stage_runners import StageRunner
 from jobs.runtime.worker_reports import (
@@ -349,13 +351,13 @@ def test_the_board_has_the_sum_and_a_board_that_does_not_answer_stops_nothing(mo
 
 def test_a_larger_share_is_allowed_by_the_key(tmp_path: Path) -> None:
     fetch(tmp_path / "out", {"u0-*": "unreadable"}, share=1).finish()
+    plan = TablePlan(str(tmp_path / "new"), "images", {}, [], {}, {}, derived=True)
     for share in (1.5, -0.1):
         with pytest.raises(InputError, match=rf"max_error_share={share}: must be from 0 to 1"):
-            lifecycle.begin("fetch", FailingRows(out="x", max_error_share=share), None, pools=[])  # type: ignore[arg-type]
-    plan = TablePlan(str(tmp_path / "new"), "images", {}, [], {}, {}, derived=True)
+            lifecycle.begin("fetch", FailingRows(out="x", max_error_share=share), plan, Exclusions(), pools=[])
     for share in (0, 1):
         cfg = FailingRows(out=plan.out, max_error_share=share, plan=True)
-        assert lifecycle.begin("fetch", cfg, plan, pools=[]) is None
+        assert isinstance(lifecycle.begin("fetch", cfg, plan, Exclusions(), pools=[]), Plan)
 
 
 def test_every_kind_that_the_sources_name_is_documented_with_its_cause() -> None:

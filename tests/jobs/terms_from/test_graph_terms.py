@@ -11,7 +11,7 @@ import pytest
 
 from jobs.terms_from.choosing import COLUMNS, Choice, Concepts, choose
 from jobs.terms_from.descriptions import ConceptList, Graph, site_title
-from jobs.terms_from.graph_terms import COUNTS, UnitTerms, distinct_terms, keep_counts, show_counts, term_text
+from jobs.terms_from.graph_terms import COUNTS, UnitTerms, count_lines, distinct_terms, keep_counts, term_text
 from jobs.terms_from.terms_config import GraphKeys, PeriodConfig
 from tests.factories import write_units
 from tests.wikidata import THEMES
@@ -184,7 +184,7 @@ def test_terms_that_differ_in_case_alone_are_one(tmp_path: Path) -> None:
     assert distinct_terms(write_units(tmp_path / "none", "terms", [[]])) == 0
 
 
-def test_counts_are_those_of_the_papers_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_are_those_of_the_papers_tables(tmp_path: Path) -> None:
     kept: dict[str, Any] = {}
     run: Any = SimpleNamespace(
         target=SimpleNamespace(out=table(tmp_path)), keep=lambda name, data: kept.update({name: json.loads(data)})
@@ -204,8 +204,7 @@ def test_counts_are_those_of_the_papers_tables(tmp_path: Path, capsys: pytest.Ca
         "terms_by_kind_of_name": {"alias": 4, "label": 3},
     }
     assert list(counts["entities_by_concept"]) == ["flood", "art", "war"]  # most first, then by name
-    show_counts(counts)
-    printed = capsys.readouterr().out
+    printed = "\n".join(count_lines(counts))
     assert "3 entities, 5 distinct terms; 2 names changed" in printed
     titles = ("entities by concept (table 6)", "entities by type (table 7)", "entities by theme",
               "entities by property", "terms by kind of name")  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import load
+from jobs.runtime.outcomes import Manifest, show
 from jobs.store.reading import open_table
 from jobs.terms_from.descriptions import TopicList
 from jobs.terms_from.model_terms import ListedTitle, TitleLines, TitleOverlap, overlaps, write_model_terms
@@ -33,11 +34,12 @@ def write(folder: Path, name: str, *units: Sequence[dict[str, Any]]) -> str:
     return write_units(folder / "responses" / name, "responses", units)
 
 
-def terms(folder: Path, *keys: str, out: str = "out") -> dict[str, Any]:
-    """Run the job on all tables below `folder`; return the manifest."""
+def terms(folder: Path, *keys: str, out: str = "out") -> Manifest:
+    """Run the job on all tables below `folder`, print its result and return the manifest."""
     arguments = ["source=language_model", f"responses=[{folder}/responses/*]", f"out={folder}/{out}", *keys]
     manifest = write_model_terms(load("terms", TermSourcesConfig, arguments))
-    assert manifest is not None
+    assert isinstance(manifest, Manifest)
+    show(manifest)
     return manifest
 
 
@@ -119,12 +121,15 @@ def test_a_limit_takes_the_first_responses(tmp_path: Path) -> None:
     assert {row["term"] for row in rows_of(f"{tmp_path}/three/terms")} == {"A0", "A1", "A2"}
 
 
-def test_a_plan_counts_the_responses_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_counts_the_responses_and_writes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "a", [answer("a", n, line("A")) for n in range(2)])
     write(tmp_path, "b", [answer("b", 0, line("B"))])
     keys = ["source=language_model", f"responses=[{tmp_path}/responses/*]", f"out={tmp_path}/out", "plan=true"]
-    assert write_model_terms(load("terms", TermSourcesConfig, keys)) is None
-    assert "3 responses" in capsys.readouterr().out
+
+    def planned(*more: str) -> str:
+        return "\n".join(write_model_terms(load("terms", TermSourcesConfig, [*keys, *more])).lines)
+
+    assert "3 responses" in planned()
     measured = tmp_path / "measured.yaml"
     pace = {"job": "terms", "pools": [], "device": "cpu", "hardware": "mine", "date": "2026-01-01", "command": "c",
             "work": 10, "counted": "rows", "seconds": [1.0]}  # fmt: skip
@@ -133,8 +138,7 @@ def test_a_plan_counts_the_responses_and_writes_nothing(tmp_path: Path, capsys: 
         ("entities", "no measurement of terms terms on CPUs"),
     ):
         measured.write_text(json.dumps([{**pace, "part": part}]))
-        write_model_terms(load("terms", TermSourcesConfig, [*keys, f"resources.measured={measured}"]))
-        printed = capsys.readouterr().out
+        printed = planned(f"resources.measured={measured}")
         assert text in printed
         assert ("only a run shows it" in printed) == (part != "terms")
     assert not (tmp_path / "out").exists()

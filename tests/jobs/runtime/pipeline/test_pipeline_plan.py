@@ -9,11 +9,12 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.outcomes import Plan
 from jobs.runtime.pipeline import pipeline_plan
 from jobs.runtime.pipeline.pipeline_plan import StepPlan, lines, plan_steps
 from jobs.runtime.pipeline.pipelines import Step
-from jobs.runtime.planning import summary
 from jobs.runtime.planning.summary import PlannedTable
+from jobs.runtime.process.console import say
 
 
 def table(*, units: int, done: int, **amounts: int) -> PlannedTable:
@@ -135,13 +136,12 @@ def test_a_job_without_stages_is_planned_rather_than_calibrated(
 ) -> None:
     calls: list[tuple[str, bool | str, list[str]]] = []
 
-    def execute(job: str, cfg: Keys, overrides: list[str]) -> None:
+    def execute(job: str, cfg: Keys, overrides: list[str]) -> Plan:
         calls.append((job, cfg.plan, overrides))
-        print("printed by the job")
+        say("printed by the job")
         if job == "refused":
             raise InputError("refused: out=R/t: exists")
-        if job != "silent":
-            summary._printed[-1].append(table(units=3, done=1))
+        return Plan(["a line"], [table(units=3, done=1)] if job != "silent" else [])
 
     monkeypatch.setattr(cli, "execute_loaded", execute)
     steps = [Step("mine", {"limit": 3}), Step("curate"), Step("refused"), Step("silent"), Step("report")]

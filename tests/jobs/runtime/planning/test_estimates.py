@@ -258,7 +258,7 @@ def test_machines_without_a_price_are_not_free() -> None:
     assert list(sums.lines())[-1].endswith("), without 1 whose machines have no price")
 
 
-def test_a_plan_prints_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_says_what_is_left(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     run = begin(plan(out))
     write(run, run.todo[0])
@@ -267,10 +267,9 @@ def test_a_plan_prints_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixtur
     def estimator(amounts: Amounts) -> Forecast:
         return estimate(amounts, out=out, cluster=Cluster(8), pace=None, unknown="nothing was measured")
 
-    summary.show_plan("judge", plan(out), uses, estimator=estimator)
-    printed = capsys.readouterr().out
-    assert "done   1 of 3 units" in printed
-    assert "time   unknown for 20 bytes: nothing was measured" in printed
+    planned = summary.plan_of("judge", plan(out), uses, estimator=estimator).lines
+    assert "  done   1 of 3 units" in planned
+    assert "  time   unknown for 20 bytes: nothing was measured" in planned
 
 
 def test_minutes_are_rounded_up_and_large_numbers_have_no_exponent() -> None:

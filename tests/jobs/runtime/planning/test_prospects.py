@@ -227,23 +227,19 @@ def test_the_devices_of_a_run_are_those_that_its_remaining_units_keep_busy(tmp_p
     assert [of_run["files"] for of_run in asked] == [[f"/corpus/{small_runs.FILES[0]}"]] * 2
 
 
-def test_a_printed_plan_has_its_note_its_lines_and_what_is_left(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_has_its_note_its_lines_and_what_is_left(tmp_path: Path) -> None:
     planned = small_runs.plan(str(tmp_path / "t"), config={"overwrite": True})
     run = small_runs.begin(planned)
     small_runs.write(run, next(iter(run.todo)))
     keys: Any = SimpleNamespace(only_plans=False)
     expectation: Any = SimpleNamespace(pace=lambda *_, **__: (None, "it is a test"))
     expected = prospects.Prospect("t", keys, planned, [], expectation, Cluster(0), get_bytes=7)
-    expected.show(note="a note", lines=["more"], overwrite=False)
-    first, reads, done, *others = capsys.readouterr().out.splitlines()
+    first, reads, done, *others = expected.describe(note="a note", lines=["more"], overwrite=False).lines
     assert (first, reads[-8:], done) == (
         f"t: would write table node_images to {tmp_path}/t", "; a note", "  done   1 of 3 units"
     )  # fmt: skip
     assert others == ["  time   unknown for 20 bytes: it is a test", "  more"]
-    expected.show()
-    assert "  done   0 of 3 units" in capsys.readouterr().out  # it would be deleted
+    assert "  done   0 of 3 units" in expected.describe().lines  # it would be deleted
     remote = Amounts([Unit("u", (Object("s3://b/a", 10, "e"),), rows=1)])
     assert expected.estimate(remote).requests == Requests(get=GETS_PER_INPUT + 2)  # of seven bytes
 

@@ -13,17 +13,12 @@ from jobs.store.units import Unit
 from tests.jobs.store.small_runs import begin, plan, write
 
 
-def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return capsys.readouterr().out.splitlines()
-
-
-def test_a_plan_says_what_would_be_read_in_decimal_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_says_what_would_be_read_in_decimal_units(tmp_path: Path) -> None:
     shared = Object("/corpus/a", 1_500_000_000, "1")
     units = [Unit("u", (shared,), rows=1200), Unit("v", (shared, Object("/corpus/b", 40_000_000, "1")), rows=34)]
     planned = plan(str(tmp_path / "out"), units=units, limit="the first 9 rows")
-    with summary.printed_plans() as outer, summary.printed_plans() as inner:
-        summary.show_plan("judge", planned, [Demand("judge", 2, 1, 0)], note="a note", lines=["more"])
-    printed = lines(capsys)
+    whole = summary.plan_of("judge", planned, [Demand("judge", 2, 1, 0)], note="a note", lines=["more"])
+    printed = whole.lines
     assert printed[:4] == [
         f"judge: would write table node_images to {tmp_path}/out",
         "  reads  2 units, 1,234 rows, 1,540.0 MB; a note",  # an input that two units read counts once
@@ -32,23 +27,22 @@ def test_a_plan_says_what_would_be_read_in_decimal_units(tmp_path: Path, capsys:
     ]
     assert (printed[4][:9], printed[-1]) == ("  uses   ", "  more")
     assert not (tmp_path / "out").exists()
-    assert [one.out for one in outer] == [one.out for one in inner] == [planned.out]
-    summary.show_plan("judge", planned)
-    assert len(outer) == 1
-    assert lines(capsys)[1] == "  reads  2 units, 1,234 rows, 1,540.0 MB"
+    assert [table.out for table in whole.planned] == [planned.out]
+    assert summary.plan_of("judge", planned).lines[1] == "  reads  2 units, 1,234 rows, 1,540.0 MB"
 
 
 @pytest.mark.parametrize(("config", "overwrite", "done"), [
     ({}, None, 1), ({"overwrite": True}, None, 0), ({}, True, 0), ({"overwrite": True}, False, 1),
 ])  # fmt: skip
 def test_a_table_that_would_be_deleted_has_nothing_done(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, Any], overwrite: bool | None, done: int
+    tmp_path: Path, config: dict[str, Any], overwrite: bool | None, done: int
 ) -> None:
     out = str(tmp_path / "out")
     run = begin(plan(out))
     write(run, run.todo[0])
-    summary.show_plan("judge", plan(out, config=config), overwrite=overwrite)
-    assert f"  done   {done} of 3 units" in lines(capsys)
+    assert (
+        f"  done   {done} of 3 units" in summary.plan_of("judge", plan(out, config=config), overwrite=overwrite).lines
+    )
 
 
 def test_rows_add_up_with_ok_first() -> None:
@@ -69,18 +63,16 @@ def test_rows_add_up_with_ok_first() -> None:
     assert (len(shown), more) == (summary.FAILURE_LINES, "    (+3 more kinds)")
 
 
-def test_the_most_frequent_entries_come_first_and_others_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    summary.show_tally("few", {"b": 1, "c": 1000, "a": 1})
-    summary.show_tally("none", {})
-    summary.show_tally("many", {f"n{number:02}": 1 for number in range(summary.TALLY_LINES + 2)})
-    few, many = lines(capsys)
-    assert few == "  few: c 1,000, a 1, b 1"
-    summary.show_tally("all", {f"n{number:02}": 1 for number in range(summary.TALLY_LINES)})
-    assert lines(capsys)[0].endswith(f"n{summary.TALLY_LINES - 1:02} 1")
+def test_the_most_frequent_entries_come_first_and_others_are_counted() -> None:
+    assert summary.tally_lines("few", {"b": 1, "c": 1000, "a": 1}) == ["  few: c 1,000, a 1, b 1"]
+    assert summary.tally_lines("none", {}) == []
+    (every,) = summary.tally_lines("all", {f"n{number:02}": 1 for number in range(summary.TALLY_LINES)})
+    assert every.endswith(f"n{summary.TALLY_LINES - 1:02} 1")
+    (many,) = summary.tally_lines("many", {f"n{number:02}": 1 for number in range(summary.TALLY_LINES + 2)})
     assert many.endswith("n09 1 (+2 more)")
 
 
-def test_a_long_run_is_compared_with_its_estimate(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_a_long_run_is_compared_with_its_estimate(monkeypatch: Any) -> None:
     monkeypatch.setattr(summary.estimates, "comparison", lambda expected, took: "as long as expected")
     counts = {"rows_in": 1, "rows_out": 1, "filtered": {}, "rejected": {}, "status": {}, "failures": {}}
 
@@ -94,8 +86,7 @@ def test_a_long_run_is_compared_with_its_estimate(capsys: pytest.CaptureFixture[
             "estimate": {"seconds": {"high": high}},
             "actual": {"seconds": took},
         }
-        summary.show_result("judge", manifest, run)
-        return lines(capsys)
+        return summary.result_lines("judge", manifest, run)
 
     short = ["judge: R/t", "  1 in = 1 out", "  1 unit, 2 done before, 4,321.0 s"]
     assert printed(summary.LONG_S - 1, summary.LONG_S - 1) == short
