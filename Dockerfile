@@ -4,7 +4,7 @@
 #   docker build -t REGISTRY/remine:0.1.0 .
 #   docker push REGISTRY/remine:0.1.0
 #
-# Then name it in conf/kubernetes/*.yaml in place of both rayproject images. Its pods install nothing, and start in
+# Then name it in deploy/kubernetes/*.yaml in place of both rayproject images. Its pods install nothing, and start in
 # seconds instead of minutes. PyTorch brings its own CUDA libraries; the node's driver must be 580 or newer.
 # For engine=vllm: --build-arg EXTRAS=mining,models,vllm. vLLM names a different torch, so that such an image has no other
 # version of constraints.txt than Ray's, which must be equal on all machines.
@@ -28,7 +28,7 @@ FROM python:3.11.13-slim-bookworm
 RUN apt-get update -q && apt-get install -y -q --no-install-recommends wget rsync procps gcc libc6-dev && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 ray && mkdir /cache && chown ray:ray /cache
 COPY --from=build --chown=ray:ray /home/ray/env /home/ray/env
-# The pods of conf/kubernetes run login shells, for which Debian's /etc/profile sets PATH anew.
+# The pods of deploy/kubernetes run login shells, for which Debian's /etc/profile sets PATH anew.
 RUN echo 'PATH=/home/ray/env/bin:$PATH' > /etc/profile.d/remine.sh
 ENV PATH=/home/ray/env/bin:$PATH HF_HOME=/cache/huggingface REMINE_CACHE=/cache/remine PYTHONUNBUFFERED=1
 USER ray

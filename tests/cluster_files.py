@@ -8,8 +8,8 @@ import yaml
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-KUBERNETES = ROOT / "conf" / "kubernetes"
-CLUSTERS = ROOT / "conf" / "cluster"
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+CLUSTERS = ROOT / "deploy" / "cluster"
 
 
 def load(path: Path) -> dict[str, Any]:

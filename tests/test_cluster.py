@@ -87,13 +87,13 @@ class TestClusterYaml:
 
 
 class TestFigures:
-    """All files that name machines have the figures of conf/cluster/machines.yaml."""
+    """All files that name machines have the figures of deploy/cluster/machines.yaml."""
 
     @pytest.fixture
     def machines(self) -> dict[str, Any]:
         return load(CLUSTERS / "machines.yaml")
 
-    @pytest.mark.parametrize("file", ["cluster.yaml", "conf/cluster/gcp.yaml"])
+    @pytest.mark.parametrize("file", ["cluster.yaml", "deploy/cluster/gcp.yaml"])
     def test_files_of_clouds(self, machines: dict[str, Any], file: str) -> None:
         config = load(ROOT / file)
         kinds = config["available_node_types"]
@@ -141,7 +141,7 @@ class TestFigures:
 
 
 class TestOtherPlaces:
-    """conf/cluster/gcp.yaml and on-premises.yaml start what cluster.yaml starts."""
+    """deploy/cluster/gcp.yaml and on-premises.yaml start what cluster.yaml starts."""
 
     @pytest.fixture(params=["gcp", "on-premises"])
     def other(self, request: pytest.FixtureRequest) -> dict[str, Any]:
@@ -196,10 +196,10 @@ def test_machines_that_are_started_by_hand_ask_for_the_token() -> None:
     ("name", "words"),
     [
         ("cluster.yaml", ["ray up", "ray dashboard", "ray job submit", "python -m jobs.mine", "ray down"]),
-        ("conf/cluster/gcp.yaml", ["ray up", "ray dashboard", "ray job submit", "python -m jobs.mine", "ray down"]),
-        ("conf/cluster/on-premises.yaml", ["ray up", "ray job submit", "python -m jobs.judge", "ray down"]),
-        ("conf/kubernetes/raycluster.yaml", ["kubectl apply", "ray job submit", "python -m jobs.mine"]),
-        ("conf/kubernetes/rayjob.yaml", ["kubectl apply", "kubectl logs"]),
+        ("deploy/cluster/gcp.yaml", ["ray up", "ray dashboard", "ray job submit", "python -m jobs.mine", "ray down"]),
+        ("deploy/cluster/on-premises.yaml", ["ray up", "ray job submit", "python -m jobs.judge", "ray down"]),
+        ("deploy/kubernetes/raycluster.yaml", ["kubectl apply", "ray job submit", "python -m jobs.mine"]),
+        ("deploy/kubernetes/rayjob.yaml", ["kubectl apply", "kubectl logs"]),
         ("Dockerfile", ["docker build", "docker push"]),
     ],
 )

@@ -32,7 +32,7 @@ def run(instructions: list[list[str]], word: str, *, root: Path, **variables: st
 
 
 def test_login_shells_find_the_environment(instructions: list[list[str]], tmp_path: Path) -> None:
-    """The pods of conf/kubernetes run `bash -lc`, and Debian's /etc/profile sets PATH."""
+    """The pods of deploy/kubernetes run `bash -lc`, and Debian's /etc/profile sets PATH."""
     run(instructions, "profile.d", root=tmp_path)
     profile = "PATH=/usr/local/bin:/usr/bin:/bin\nexport PATH\n"
     (tmp_path / ".bash_profile").write_text(profile + f". {tmp_path}/remine.sh\n")

@@ -1,4 +1,4 @@
-"""The manifests of conf/kubernetes agree with each other, with the pins, and with what KubeRay accepts."""
+"""The manifests of deploy/kubernetes agree with each other, with the pins, and with what KubeRay accepts."""
 
 import os
 import re

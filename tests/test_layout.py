@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NO_COMMANDS = {"__init__", "__main__", "errors", "tables"}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-CONF = sorted((ROOT / "conf").rglob("*.yaml"))
+CONF = [path for folder in ("conf", "deploy") for path in sorted((ROOT / folder).rglob("*.yaml"))]
 CODE = sorted([*(ROOT / "jobs").rglob("*.py"), *(ROOT / "actors").rglob("*.py")])
 # Files that an instruction has the reader create.
 READERS_OWN = {
@@ -108,14 +108,14 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
 
 
 def header(path: Path) -> str:
-    """Return the comment lines at the top of a file of conf/."""
+    """Return the comment lines at the top of a file of conf/ or deploy/."""
     lines = path.read_text().splitlines()
     end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return "\n".join(lines[:end])
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """(file, text) of all that people read: pages, headers of conf/, docstrings."""
+    """(file, text) of all that people read: pages, headers of conf/ and deploy/, docstrings."""
     yield from ((page.name, page.read_text()) for page in PAGES)
     yield from ((str(path.relative_to(ROOT)), header(path)) for path in CONF)
     for name, tree in modules().items():
@@ -231,7 +231,9 @@ def test_commands_have_a_place_in_the_readme() -> None:
 
 
 def test_paths_in_texts_exist() -> None:
-    everywhere = {path.name for folder in ("jobs", "actors", "conf", "tests") for path in (ROOT / folder).rglob("*.*")}
+    everywhere = {
+        path.name for folder in ("jobs", "actors", "conf", "deploy", "tests") for path in (ROOT / folder).rglob("*.*")
+    }
     missing = []
     for place, text in texts():
         for path in FILE.findall(text):

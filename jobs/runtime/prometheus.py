@@ -1,6 +1,6 @@
 """Metrics for Prometheus, which Ray exports from each node: rows, errors, pictures, tokens, device times, queues.
 
-Ray prefixes each name with `ray_` and adds `_total` to counters. `conf/grafana/remine.json` displays the metrics, and
+Ray prefixes each name with `ray_` and adds `_total` to counters. `deploy/grafana/remine.json` displays the metrics, and
 docs/cluster.md explains how to collect them.
 """
 

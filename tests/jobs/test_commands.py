@@ -76,7 +76,7 @@ def test_commands_in_docstrings_compose() -> None:
 
 
 def test_commands_in_configuration_files_have_keys_and_options_that_exist() -> None:
-    files = sorted((ROOT / "conf").rglob("*.yaml"))
+    files = [*sorted((ROOT / "conf").rglob("*.yaml")), *sorted((ROOT / "deploy").rglob("*.yaml"))]
     assert problems({str(path.relative_to(ROOT)): path.read_text("utf-8") for path in files}, look_up) == []
 
 
@@ -89,13 +89,13 @@ def test_commands_in_documentation_have_keys_and_options_that_exist() -> None:
 
 def cluster_texts() -> dict[str, str]:
     """Files and pages with commands for a cluster, which begin with `python -m jobs.`."""
-    places = ("cluster", "conf/cluster/gcp", "conf/cluster/on-premises", "conf/kubernetes/raycluster")
+    places = ("cluster", "deploy/cluster/gcp", "deploy/cluster/on-premises", "deploy/kubernetes/raycluster")
     texts = {f"{name}.yaml": (ROOT / f"{name}.yaml").read_text("utf-8") for name in places}
     texts |= {
         name: re.sub(r"^remine .*", "", blocks_of(ROOT / name), flags=re.M) for name in ("README.md", "docs/cluster.md")
     }
-    job = yaml.safe_load((ROOT / "conf/kubernetes/rayjob.yaml").read_text("utf-8"))
-    return texts | {"conf/kubernetes/rayjob.yaml": " ".join(job["spec"]["entrypoint"].split())}
+    job = yaml.safe_load((ROOT / "deploy/kubernetes/rayjob.yaml").read_text("utf-8"))
+    return texts | {"deploy/kubernetes/rayjob.yaml": " ".join(job["spec"]["entrypoint"].split())}
 
 
 def test_commands_for_a_cluster_start_when_it_has_no_worker_yet() -> None:
@@ -109,7 +109,7 @@ def test_commands_for_a_cluster_start_when_it_has_no_worker_yet() -> None:
             look_up(job, words)
             resources = config.built(res.Resources, config.compose(job, schema, words)["resources"])
             assert isinstance(resources, res.Resources)
-            clouds = {"conf/cluster/gcp.yaml": "gcp-us-central1", "conf/cluster/on-premises.yaml": None}
+            clouds = {"deploy/cluster/gcp.yaml": "gcp-us-central1", "deploy/cluster/on-premises.yaml": None}
             assert resources.prices == clouds.get(place, "aws-us-east-1") or not resources.autoscaling
             needs = res.demands(resources, pools, streamed=True)
             available = {"CPU": 0.0} if resources.autoscaling else {"CPU": 400.0, "GPU": 400.0}

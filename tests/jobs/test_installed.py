@@ -62,7 +62,8 @@ def test_all_files_of_the_sources_are_installed(installed: Path) -> None:
 
 
 def test_the_installed_code_is_what_runs(installed: Path) -> None:
-    where = python(installed, "-c", "import jobs, actors, conf; print(jobs.__file__, actors.__file__, conf.__file__)")
+    places = "jobs.__file__, actors.__file__, conf.__path__[0]"
+    where = python(installed, "-c", f"import jobs, actors, conf; print({places})")
     assert all(name.startswith(str(installed)) for name in where.split())
 
 

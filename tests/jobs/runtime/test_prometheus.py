@@ -21,7 +21,7 @@ from jobs.store.counts import Counts, Failure
 from tests.jobs.runtime.cluster.numbered_pictures import run_numbered
 
 ROOT = Path(__file__).resolve().parents[3]
-DASHBOARD = ROOT / "conf" / "grafana" / "remine.json"
+DASHBOARD = ROOT / "deploy" / "grafana" / "remine.json"
 SUFFIXES = {"Counter": ("_total",), "Gauge": ("",), "Histogram": ("_bucket", "_sum", "_count")}
 EXPORTED = {f"ray_{name}{suffix}" for name, entry in METRICS.items() for suffix in SUFFIXES[entry.kind]}
 ROWS, ERRORS = 5, 2

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors import ROOT
 from jobs.curate import CurateConfig
 from jobs.errors import InputError
 from jobs.mine import MineConfig
@@ -25,7 +26,7 @@ from jobs.runtime.configuration.key_types import groups, nested_dataclass, type_
 from jobs.verify import VerifyConfig
 from tests.cases import check_cases
 
-FILES = sorted(p for p in CONF.rglob("*.yaml"))
+FILES = sorted(CONF.rglob("*.yaml"))
 
 
 def required(job: str) -> tuple[str, ...]:
@@ -276,22 +277,19 @@ def test_a_configuration_is_json_values() -> None:
 
 def test_every_file_opens_with_the_command_that_runs_it() -> None:
     without_command = []
-    for path in FILES:
+    for path in [*FILES, *(ROOT / "deploy").rglob("*.yaml")]:
         text = path.read_text("utf-8")
         lines = text.splitlines()
         end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
         command = {"kubernetes": "kubectl", "cluster": "python -m jobs."}.get(path.parent.name, "remine ")
         if command not in "\n".join(lines[:end]) or not list(yaml.safe_load_all(text)):
-            without_command.append(path.relative_to(CONF).as_posix())
+            without_command.append(path.relative_to(ROOT).as_posix())
     assert without_command == []
 
 
 # Files of groups; the others are read by name.
 OPTIONS = [
-    p
-    for p in FILES
-    if p.parent
-    not in (CONF, *(CONF / name for name in ("cluster", "kubernetes", "measured", "prices", "zero_shot_template")))
+    p for p in FILES if p.parent not in (CONF, *(CONF / name for name in ("measured", "prices", "zero_shot_template")))
 ]
 
 

@@ -1,1 +1,0 @@
-"""The configuration files, as a package so that an installed remine has them too."""
