@@ -30,7 +30,7 @@ from jobs.analysis.file_analysis import (
 )
 from jobs.analysis.metrics_output import refuse_foreign, write_metrics
 from jobs.corpora import cell_texts
-from jobs.corpora.ratings_file import find_file
+from jobs.corpora.user_tables import find_file
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, wide
 from jobs.page.page_contents import Page, letters_of

@@ -19,7 +19,7 @@ from jobs.analysis import compute, metric_settings
 from jobs.analysis.attributes import items_of, raters_of, units_of
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import MAX_PEOPLE_SHOWN, add_units, of_all_people
-from jobs.corpora.ratings_file import batches, column_names, select_columns
+from jobs.corpora.user_tables import batches, column_names, select_columns
 from jobs.errors import InputError
 from jobs.metrics import dsg
 from jobs.metrics.crowdtruth import CrowdTruthTask

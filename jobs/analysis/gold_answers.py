@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.corpora.delimited import read_dialect, records
-from jobs.corpora.ratings_file import batches, find_file, select_columns
+from jobs.corpora.user_tables import batches, find_file, select_columns
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 

@@ -17,11 +17,8 @@ from itertools import combinations
 from statistics import median
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from actors.untrusted import cell_text
-from jobs.corpora import delimited
+from jobs.corpora import user_tables
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.reading import open_table
@@ -298,13 +295,11 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
         InputError: a column is missing, a name or group is empty, or a limit is not a number.
     """
     files = [o.uri for o in locations.find(uri)]
-    if len(files) == 1 and files[0].lower().endswith(".parquet"):
-        rows = _parquet(files[0])
-    elif len(files) == 1:
-        rows = _csv(files[0], encoding, group)
+    if len(files) == 1:
+        header, rows = _rows_of_file(files[0], [RATER_COLUMN, *([group] if group else []), LIMIT_COLUMN], encoding)
     else:
         rows = [row for batch in open_table(uri, "raters").batches() for row in batch.to_pylist()]
-    header = list(rows[0]) if rows else []
+        header = list(rows[0]) if rows else []
     for column in filter(None, [RATER_COLUMN, group]):
         if column not in header:
             raise InputError(
@@ -322,6 +317,17 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
     return sorted(raters, key=lambda rater: rater.name)
 
 
+def _rows_of_file(
+    uri: str, columns: Sequence[str], encoding: str | None
+) -> tuple[Sequence[str], list[dict[str, str | None]]]:
+    """Return the columns of a file, and those of `columns` that it has as texts; no columns if there are no rows."""
+    header = user_tables.column_names(uri, encoding=encoding, encoding_key="raters_encoding")
+    if not (present := [name for name in dict.fromkeys(columns) if name in header]):
+        return header, []
+    rows = [row for batch in user_tables.batches(uri, present, encoding=encoding) for row in batch.to_pylist()]
+    return header if rows else [], rows
+
+
 def _text(cell: object) -> str:
     return cell_text(cell) or ""
 
@@ -336,19 +342,3 @@ def _limit(uri: str, name: str, cell: object, default: int | None) -> int | None
     if number < 0:
         raise InputError(f"raters={uri}: limit {number} of rater {name!r} must be at least 0")
     return number
-
-
-def _csv(uri: str, encoding: str | None, group: str | None) -> list[dict[str, object]]:
-    dialect = delimited.read_dialect(uri, encoding=encoding, encoding_key="raters_encoding")
-    columns = [RATER_COLUMN, *([group] if group else []), *(name for name in dialect.header if name == LIMIT_COLUMN)]
-    return [dict(row) for _, row in delimited.records(uri, dialect, columns)]
-
-
-def _parquet(uri: str) -> list[dict[str, object]]:
-    fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_file(path) as stream:
-        try:
-            rows: Sequence[dict[str, object]] = pq.read_table(stream).to_pylist()
-        except (pa.ArrowException, OSError) as error:
-            raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
-    return list(rows)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from actors.status import Status
 from jobs.annotation import batch_schemas
@@ -20,8 +19,8 @@ from jobs.annotation.reading import MAPPINGS, RatingColumns, Reading
 from jobs.annotation.span_labels import SpanLabels
 from jobs.corpora import delimited
 from jobs.corpora.cell_texts import column_texts
+from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
-from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 
@@ -62,12 +61,7 @@ def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
 
 def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     """Yield the batches of a Parquet file as `read_csv` does; a row's position is its number, from 1."""
-    fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_file(path) as stream:
-        try:
-            file = pq.ParquetFile(stream)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
+    with opened_parquet(uri) as file:
         mapping = map_columns(file.schema_arrow.names, reading, uri=uri)
         if not file.metadata.num_rows:
             raise InputError("no rows; at least one is required", place=uri)

@@ -13,11 +13,11 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.corpora.arrays import Matrix, find_matrix
+from jobs.corpora.user_tables import opened_parquet
 from jobs.corpora.where import parse_where
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig, encoder_facts
@@ -225,12 +225,8 @@ def _checked_file(cfg: VectorsConfig, space: VectorSpace, vectors: Object, meta:
             f"vectors of {matrix.dim} numbers; those of {space.encoder} have {space.dim}", place=vectors.uri
         )
     if meta is not None:
-        fs, path = locations.filesystem(meta.uri)
-        try:
-            with locations.named_errors(meta.uri), fs.open_input_file(path) as stream:
-                footer = pq.read_metadata(stream)
-        except pa.ArrowException as error:
-            raise InputError("not a readable Parquet file; replace it with a complete copy", place=meta.uri) from error
+        with opened_parquet(meta.uri) as file:
+            footer = file.metadata
         if footer.num_rows != matrix.rows:
             raise InputError(
                 f"{vectors.uri} has {quantity(matrix.rows, 'row')}, but {meta.uri} has {footer.num_rows:,}; both must "

@@ -20,6 +20,7 @@ from actors.ids import content_id
 from actors.untrusted import cell_text
 from jobs.corpora import delimited, json_files
 from jobs.corpora.delimited import Dialect, text_batches
+from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.selection.exclusions import ID
@@ -116,12 +117,8 @@ def column_names(uri: str, encoding: str | None = None) -> list[str] | None:
         return None
     if not uri.lower().endswith(".parquet"):
         return list(_dialect(uri, encoding).header)
-    fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_file(path) as stream:
-        try:
-            return list(pq.read_schema(stream).names)
-        except pa.ArrowInvalid as error:
-            raise InputError(f"cannot be read ({first_line(error)})", place=uri) from error
+    with opened_parquet(uri) as file:
+        return list(file.schema_arrow.names)
 
 
 def entries(
@@ -284,8 +281,7 @@ def node_units(files: Sequence[Object], *, node: str, unit_rows: int) -> Iterato
 
 def _ends(file: Object, node: str, unit_rows: int) -> list[int]:
     """Return the ends of the parts: 0, the number of rows and, if the file can be cut, ends between them."""
-    fs, path = locations.filesystem(file.uri)
-    with locations.named_errors(file.uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
+    with opened_parquet(file.uri) as parquet:
         rows = parquet.metadata.num_rows
         whole = [0, rows]
         if rows <= unit_rows:

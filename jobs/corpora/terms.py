@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from actors.ids import content_id
 from actors.titles import LONGEST_TERM, Fold
 from actors.untrusted import text_lines
 from jobs.corpora import delimited
+from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
@@ -181,12 +179,8 @@ def _read_file(config: TermsConfig, uri: str) -> tuple[Sequence[int], list[str |
 
 
 def _read_parquet(config: TermsConfig, uri: str) -> tuple[Sequence[int], list[str | None], list[str | None]]:
-    fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri), fs.open_input_file(path) as stream:
-        try:
-            table = pq.read_table(stream)
-        except pa.ArrowException as error:
-            raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
+    with opened_parquet(uri) as file:
+        table = file.read()
     column = _phrase_column(uri, table.column_names, config.column)
     phrases = table[column].to_pylist()
     if not_texts := [phrase for phrase in phrases if not isinstance(phrase, str | None)]:

@@ -2,20 +2,18 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from actors.errors import first_line
 from actors.untrusted import cell_text
 from jobs.corpora import delimited, json_files
 from jobs.corpora.cell_texts import column_texts
+from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
-from jobs.store.files import faults, locations
+from jobs.store.files import locations
 from jobs.store.files.locations import Object
 from jobs.store.run_files import one_file
 from jobs.store.writer import Reject, Rejects
@@ -30,7 +28,6 @@ SUFFIXES = {
 ENDINGS = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if not suffix.endswith(".gz"))
 HEAD_ROWS = 1000  # objects of JSON lines from which the columns are taken
 BATCH_ROWS = 1024  # rows of Parquet read at a time
-UNREADABLE = "not a readable Parquet file; replace it with a complete copy"
 Cell = str | list[str] | None
 Row = Mapping[str, Cell]
 
@@ -119,19 +116,14 @@ def _json_lines(file: Object) -> UserFile:
 
 
 def _parquet(file: Object) -> UserFile:
-    fs, path = locations.filesystem(file.uri)
-    with locations.named_errors(file.uri):
-        try:
-            with fs.open_input_file(path) as stream:
-                schema = pq.read_schema(stream)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{UNREADABLE}", place=file.uri) from error
+    with opened_parquet(file.uri) as opened:
+        schema = opened.schema_arrow
     names = [field.name for field in schema if not _holds_bytes(field.type)]
     delimited.require_columns(file.uri, schema.names, names)
 
     def rows(_: Rejects) -> Iterator[tuple[int, Row]]:
         number = 0
-        with _intact(file.uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
+        with opened_parquet(file.uri) as parquet:
             for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
                 columns = [_cells(batch.column(name)) for name in names]
                 for cells in zip(*columns, strict=True):
@@ -148,17 +140,6 @@ def _cells(column: pa.Array) -> list[Cell]:
     except pa.ArrowNotImplementedError:  # lists and objects
         return [text_of(cell) for cell in column.to_pylist()]
     return texts
-
-
-@contextmanager
-def _intact(uri: str) -> Iterator[None]:
-    """Turn the error of rows that cannot be read, or whose texts are not UTF-8, into an InputError with the uri."""
-    try:
-        yield
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        if not faults.is_damage(error):
-            raise
-        raise InputError(f"{UNREADABLE} ({first_line(error)})", place=uri) from error
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:

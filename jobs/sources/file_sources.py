@@ -12,13 +12,13 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.stored_pictures import FolderFetcher, ParquetPictures
 from jobs.corpora.picture_folder import list_files, name_in
 from jobs.corpora.records import RecordsInput, open_records, read_records
+from jobs.corpora.user_tables import opened_parquet
 from jobs.corpora.wit import wit_base
 from jobs.errors import InputError
 from jobs.runtime.selection.exclusions import ExclusionFilter, read_exclusions
@@ -298,12 +298,8 @@ def parquet_units(source: SourceConfig, path: str) -> list[Unit]:
 
 
 def _row_groups(source: SourceConfig, file: Object) -> Iterator[Unit]:
-    fs, path = locations.filesystem(file.uri)
-    try:
-        with fs.open_input_file(path) as stream:
-            meta = pq.read_metadata(stream)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError("not a readable Parquet file; replace it with a complete copy", place=file.uri) from error
+    with opened_parquet(file.uri) as parquet:
+        meta = parquet.metadata
     schema = meta.schema.to_arrow_schema()
     fetch_shards.bytes_column(schema, source.bytes_column, file.uri)
     if source.key_column is not None and source.key_column not in schema.names:

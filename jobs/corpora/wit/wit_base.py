@@ -23,6 +23,7 @@ from actors.quantities import quantity
 from actors.titles import TitleMatcher
 from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.records import read_records
+from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
 from jobs.store.counts import Counts
 from jobs.store.files import locations
@@ -74,16 +75,8 @@ def check_header(uri: str) -> None:
         InputError: the file is not Parquet, or a required column is missing or has another type; the message has the
             file and column.
     """
-    with locations.named_errors(uri):
-        try:
-            with _opened(uri) as (file, _):
-                leaves, schema = _leaves(file), file.schema_arrow
-        except pa.ArrowException as error:
-            raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
-        except OSError as error:
-            if "thrift" in str(error):  # pyarrow's error for an invalid footer
-                raise InputError("not a readable Parquet file; replace it with a complete copy", place=uri) from error
-            raise
+    with opened_parquet(uri) as file:
+        leaves, schema = _leaves(file), file.schema_arrow
     needed = [("image_url",), *((FEATURES, c) for c in NEEDED_OF_ENTRY)]
     if missing := [".".join(name) for name in needed if name not in leaves]:
         raise InputError(f"no column {', '.join(missing)}; the files of wit_base have them", place=uri)

@@ -325,7 +325,7 @@ def test_numbers_of_a_parquet_file_are_names_groups_and_limits(tmp_path: Path) -
     raters = [Rater("0", "1", 12), Rater("1", "0", 7), Rater("2", "0", 0)]
     assert read_raters(str(path), group="pool", limit=7) == raters
     pq.write_table(pa.table({"rater": [0], "limit": [1.5]}), path)
-    with pytest.raises(InputError, match=r"limit 1\.5 of rater '0' is not a whole number"):
+    with pytest.raises(InputError, match=r"limit '1\.5' of rater '0' is not a whole number"):
         read_raters(str(path), group=None, limit=None)
 
 

@@ -20,7 +20,7 @@ from jobs.annotation.reading import RatingColumns, Reading
 from jobs.annotation.tabular import read_parquet
 from jobs.corpora.cell_texts import column_texts, escape_cell, escape_data_cell, escape_rows, list_texts, unescape_cell
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, NodeEntry, entries
-from jobs.corpora.ratings_file import batches
+from jobs.corpora.user_tables import batches
 from jobs.items_from import concepts
 from jobs.items_from.concepts import as_csv
 from jobs.items_from.input_rows import open_file

@@ -18,7 +18,7 @@ from jobs.annotation.assignment import read_raters
 from jobs.annotation.reading import RatingColumns, Reading
 from jobs.choose import ChooseConfig
 from jobs.choose import execute as choose
-from jobs.corpora import delimited, ratings_file
+from jobs.corpora import delimited, user_tables
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries, find_files
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.errors import InputError
@@ -42,8 +42,8 @@ def by_batches(uri: str, encoding: str | None) -> Pairs:
 
 
 def analyze(uri: str, encoding: str | None) -> Pairs:
-    tables = ratings_file.batches(uri, ["a", "b"], encoding=encoding)
-    selected = [ratings_file.select_columns(uri, rows, {"a": ["a"], "b": ["b"]}, {}) for rows in tables]
+    tables = user_tables.batches(uri, ["a", "b"], encoding=encoding)
+    selected = [user_tables.select_columns(uri, rows, {"a": ["a"], "b": ["b"]}, {}) for rows in tables]
     return [(row["a"] or "", row["b"] or "") for table in selected for row in table.to_pylist()]
 
 

@@ -1,7 +1,8 @@
-"""Ratings in a CSV, TSV or Parquet file: rows as text, one batch at a time, and selection of columns."""
+"""CSV, TSV and Parquet files of people and other programs: rows as texts, a batch at a time, and choice of columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,11 +13,30 @@ from jobs.corpora import delimited
 from jobs.corpora.cell_texts import column_texts, list_texts
 from jobs.corpora.delimited import require_columns, text_batches
 from jobs.errors import InputError
-from jobs.store.files import locations
+from jobs.store.files import faults, locations
 from jobs.store.files.locations import Object
 from jobs.store.run_files import one_file
 
 BATCH_ROWS = 1 << 17  # rows of Parquet read at a time
+
+
+@contextmanager
+def opened_parquet(uri: str, **settings: Any) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; `settings` are those of `pq.ParquetFile`.
+
+    Raises:
+        InputError: it cannot be read, when it is opened or in the block.
+    """
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri):
+        try:
+            with fs.open_input_file(path) as stream, pq.ParquetFile(stream, **settings) as file:
+                yield file
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+            if not faults.is_damage(error):
+                raise
+            why = f"not a readable Parquet file ({first_line(error)})"
+            raise InputError(why, place=uri, remedy="replace it with a complete copy") from error
 
 
 def find_file(key: str, uri: str) -> Object:
@@ -24,11 +44,11 @@ def find_file(key: str, uri: str) -> Object:
     return one_file(key, uri, "CSV, TSV or Parquet file")
 
 
-def column_names(uri: str, *, encoding: str | None = None) -> list[str]:
+def column_names(uri: str, *, encoding: str | None = None, encoding_key: str = "encoding") -> list[str]:
     """Return the columns of a CSV, TSV or Parquet file. Raises InputError: the file cannot be read."""
     if not uri.lower().endswith(".parquet"):
-        return list(delimited.read_dialect(uri, encoding=encoding).header)
-    with _parquet(uri) as file:
+        return list(delimited.read_dialect(uri, encoding=encoding, encoding_key=encoding_key).header)
+    with opened_parquet(uri) as file:
         return list(file.schema_arrow.names)
 
 
@@ -46,23 +66,10 @@ def batches(uri: str, columns: Sequence[str], *, encoding: str | None = None) ->
         dialect = delimited.read_dialect(uri, encoding=encoding)
         yield from (_texts(uri, rows) for rows in text_batches(uri, dialect, names))
         return
-    with _parquet(uri) as file:
+    with opened_parquet(uri) as file:
         require_columns(uri, file.schema_arrow.names, names)
         for batch in file.iter_batches(BATCH_ROWS, columns=names):
             yield _texts(uri, pa.Table.from_batches([batch]).select(names))
-
-
-@contextmanager
-def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
-    fs, path = locations.filesystem(uri)
-    with locations.named_errors(uri):
-        try:
-            with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
-                yield file
-        except pa.ArrowInvalid as error:
-            raise InputError(
-                f"not a readable Parquet file ({first_line(error)}); replace it with a complete copy", place=uri
-            ) from error
 
 
 def _texts(uri: str, rows: pa.Table) -> pa.Table:

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.corpora import ratings_file
-from jobs.corpora.ratings_file import batches, find_file, select_columns
+from jobs.corpora import user_tables
+from jobs.corpora.user_tables import batches, find_file, select_columns
 from jobs.errors import InputError
 from tests.factories import write_table
 
@@ -45,7 +45,7 @@ def test_columns_are_joined_and_rows_have_exactly_the_texts() -> None:
 def test_columns_of_parquet_are_trimmed_texts_some_rows_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ratings_file, "BATCH_ROWS", 2)
+    monkeypatch.setattr(user_tables, "BATCH_ROWS", 2)
     columns = {"item": [" a ", "", None], "value": [1, None, 3], "labels": [["x", "y"], [], None]}
     pq.write_table(pa.table(columns), tmp_path / "r.PARQUET")
     tables = list(batches(f"{tmp_path}/r.PARQUET", list(columns)))
