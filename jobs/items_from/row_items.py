@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.ids import content_id
-from jobs.corpora.released_pictures import record_columns
+from jobs.corpora.records import record_columns
 from jobs.errors import InputError
 from jobs.items_from.input_rows import PICTURE, Cell, Row, UserFile, entries, text_of
 from jobs.items_from.items_config import KINDS, ItemsConfig

@@ -12,7 +12,7 @@ from typing import Any
 from actors.fetching.signed_urls import gives_access, without_secrets
 from actors.status import Status
 from jobs.annotation.century_annotations import ENDINGS, GOLD, METHOD, PERSON, QUESTIONS, RATER, SOURCE, STATUS, URL
-from jobs.corpora.released_pictures import SPLITS, released_method
+from jobs.corpora.records import RELEASED_SPLITS, released_method
 from jobs.releasing.released_files import Column
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
@@ -224,7 +224,7 @@ def read_pictures(
                 pictures.rows[name] = {
                     "image_url": url,
                     "wikipedia_url": without_secrets(row["page_url"] or "") or None,
-                    "wit_split": SPLITS.get(row["split"] or "", row["split"]),
+                    "wit_split": RELEASED_SPLITS.get(row["split"] or "", row["split"]),
                     "century_method": released_method(row),
                     "is_starter_set": None if in_starter is None else name in in_starter,
                     "century_id": name,

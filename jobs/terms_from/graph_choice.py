@@ -23,11 +23,18 @@ from jobs.store.runs.table_run import TableRun
 from jobs.store.table_plan import TablePlan, limited
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
-from jobs.terms_from import choosing
-from jobs.terms_from.choosing import COLUMNS, PERIODS, Choice, Concepts
+from jobs.terms_from import graph_terms
 from jobs.terms_from.dump import SPAN
 from jobs.terms_from.graph_passes import ENTITIES, TERMS, GraphInput
-from jobs.terms_from.graph_terms import UnitTerms, count_lines, keep_counts
+from jobs.terms_from.graph_terms import (
+    COLUMNS,
+    PERIODS,
+    Choice,
+    Concepts,
+    UnitTerms,
+    count_lines,
+    keep_counts,
+)
 from jobs.terms_from.terms_config import PREFER, REQUIRE, TermSourcesConfig
 
 ROWS_AT_A_TIME = 5_000
@@ -58,7 +65,7 @@ def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> Plan | Manifest:
     run = expected.open()
     names = [concept.name for concept in graph.concepts.concepts]
     concepts = Concepts(names, graph.graph, entities.batches(COLUMNS))
-    choice = choosing.choose(cfg, concepts, entities.batches(COLUMNS), _places(entities))
+    choice = graph_terms.choose(cfg, concepts, entities.batches(COLUMNS), _places(entities))
     _write(run, entities, cfg, graph, concepts=concepts, choice=choice)
     manifest = summary.closed("terms", run)
     manifest.lines += [f"  {rule(cfg, choice)}", *count_lines(keep_counts(run, manifest))]

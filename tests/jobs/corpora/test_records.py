@@ -15,6 +15,7 @@ from jobs.corpora.records import (
     find_repeats,
     open_records,
     read_records,
+    record_columns,
     repeats_version,
     without_repeats,
 )
@@ -22,6 +23,7 @@ from jobs.errors import InputError
 from jobs.store.pieces import BegunCut
 from jobs.store.reading import TableSource, open_table
 from jobs.store.units import Unit
+from tests.cases import check_cases
 from tests.factories import record, write_records, write_units
 from tests.forwarding import counted_s3
 
@@ -176,3 +178,25 @@ def test_rows_of_a_unit_are_read_without_repeats(tmp_path: Path) -> None:
     assert without_repeats(rows, str(file), "other") is rows
     assert without_repeats(rows, None, "u") is rows
     assert len({repeats_version(np.array(bits)) for bits in ([True, False], [False, True], [True, True])}) == 3
+
+
+def test_columns_of_records() -> None:
+    cases = [
+        ({"wikipedia_url": "https://w/1"}, {"page_url": "https://w/1"}),
+        ({"wit_split": "validation"}, {"split": "val"}),
+        ({"wit_split": "test"}, {"split": "test"}),
+        (
+            {"century_method": " with_knowledge_graph; "},
+            {"methods": ["knowledge_graph"], "credited_method": "knowledge_graph"},
+        ),
+        (
+            {"century_method": "with_foundation_model;manually_curated;other"},
+            {"methods": ["language_model", "manual", "other"]},
+        ),
+        ({"wikipedia_url": "", "title": "x"}, {}),
+    ]
+
+    def check(row: dict[str, str], columns: dict[str, Any]) -> None:
+        assert record_columns(row) == columns
+
+    check_cases(check, cases)

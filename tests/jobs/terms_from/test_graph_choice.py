@@ -15,9 +15,9 @@ from jobs.runtime.configuration.config import load
 from jobs.store.files.locations import Object
 from jobs.store.units import Unit
 from jobs.terms_from import graph_choice
-from jobs.terms_from.choosing import Choice
 from jobs.terms_from.dump import SPAN
 from jobs.terms_from.graph_passes import GraphInput
+from jobs.terms_from.graph_terms import Choice
 from jobs.terms_from.terms_config import PeriodConfig, TermSourcesConfig
 
 
