@@ -7,14 +7,13 @@ rating.concept, rating.subregion, rating.time_period, rating.sensitive, rating.c
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import pyarrow as pa
 
 from actors.status import STATUSES, Status
-from jobs.annotation.batch_schemas import ROWS_AT_A_TIME, UNKNOWN_REPORTS
+from jobs.annotation.batch_schemas import UNKNOWN_REPORTS
 from jobs.annotation.reading import Reading
-from jobs.annotation.tabular import Batches, ColumnMapping
+from jobs.annotation.tabular import Batches, ColumnMapping, csv_texts
 from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store.writer import Rejects
@@ -58,17 +57,13 @@ def read(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     roles = {"item_id": (URL,), "rater": ("rater",), "method": ("method",)}
     mapping = ColumnMapping({**roles, **further}, questions)
     batches = Batches(uri, mapping, replace(reading, table="ratings", rater=None), reject)
-    lines = islice(delimited.rows(uri, dialect, reject=reject, private=reading.private), reading.limit)
-    while held := list(islice(lines, ROWS_AT_A_TIME)):
-        cells = zip(*(row for _, row in held), strict=True)
-        texts = dict(zip(dialect.header, map(list, cells), strict=True))
-        texts |= _labellers(texts)
+    for lines, cells in csv_texts(uri, dialect, reading, reject):
+        texts = cells | _labellers(cells)
         columns = {name: pa.array(texts[name], pa.string()) for name in mapping.read}
-        rows = batches.convert(columns, pa.array([line for line, _ in held], pa.int64()))
+        rows = batches.convert(columns, pa.array(lines, pa.int64()))
         if STATUS in dialect.header:
-            endings: Sequence[str | None] = texts.get(ENDINGS, [None] * len(held))
-            pairs = zip(texts[STATUS], endings, strict=True)
-            ended = {line: pair for (line, _), pair in zip(held, pairs, strict=True)}
+            endings: Sequence[str | None] = texts.get(ENDINGS, [None] * len(lines))
+            ended = dict(zip(lines, zip(texts[STATUS], endings, strict=True), strict=True))
             rows = _with_statuses(rows, questions, ended)
         yield rows if STATUS in dialect.header else rows.replace_schema_metadata(UNKNOWN_REPORTS)
 

@@ -50,13 +50,20 @@ def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     """
     dialect = delimited.read_dialect(uri, encoding=reading.encoding, delimiter=reading.delimiter)
     mapping = map_columns(dialect.header, reading, uri=uri)
-    indices = {name: dialect.header.index(name) for name in mapping.read}
-    lines = islice(delimited.rows(uri, dialect, reject=reject, private=reading.private), reading.limit)
     batches = Batches(uri, mapping, reading, reject)
-    while held := list(islice(lines, ROWS_AT_A_TIME)):
-        cells = list(zip(*(row for _, row in held), strict=True))
-        columns = {name: pa.array(cells[i], pa.string()) for name, i in indices.items()}
-        yield _marked(batches.convert(columns, pa.array([line for line, _ in held], pa.int64())), mapping)
+    for lines, texts in csv_texts(uri, dialect, reading, reject):
+        columns = {name: pa.array(texts[name], pa.string()) for name in mapping.read}
+        yield _marked(batches.convert(columns, pa.array(lines, pa.int64())), mapping)
+
+
+def csv_texts(
+    uri: str, dialect: delimited.Dialect, reading: Reading, reject: Rejects
+) -> Iterator[tuple[list[int], dict[str, Sequence[str]]]]:
+    """Yield the lines of a file's rows and the texts of its columns, in batches; bad rows go to `reject`."""
+    rows = islice(delimited.rows(uri, dialect, reject=reject, private=reading.private), reading.limit)
+    while held := list(islice(rows, ROWS_AT_A_TIME)):
+        lines, cells = zip(*held, strict=True)
+        yield list(lines), dict(zip(dialect.header, zip(*cells, strict=True), strict=True))
 
 
 def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:

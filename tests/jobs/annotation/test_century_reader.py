@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.rubrics.rubric import Rubric
-from jobs.annotation import century_annotations
+from jobs.annotation import century_annotations, tabular
 from jobs.annotation.questionnaire import rubric_questionnaire
 from jobs.annotation.reading import RatingColumns, Reading
 from jobs.store.writer import Reject
@@ -34,7 +34,7 @@ def test_a_file_is_read_with_its_encoding_and_delimiter_up_to_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "a.csv", *(f"u{n};human;crowd;Zo\u00eb,{n};{n};war" for n in range(5)))
-    monkeypatch.setattr(century_annotations, "ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(tabular, "ROWS_AT_A_TIME", 2)
     for limit in (None, 1, 2, 3, 9):
         rows, rejects = read(path, encoding="latin-1", delimiter=";", limit=limit)
         assert [(row["item_id"], row["rater"], row["answer"], row["position"]) for row in rows] == [
