@@ -200,7 +200,7 @@ def test_invalid_input_is_refused(tmp_path: Path) -> None:
             find_files(config(broken))
     torn = tmp_path / "kb.parquet"
     torn.write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="not a readable Parquet file"):
         find_files(config(torn))
 
 
