@@ -56,7 +56,7 @@ def execute(cfg: DemoConfig) -> None:
         RunError: a count differs from that of the plain loop, or models are nearer to chance than to being right.
     """
     from jobs.testbed import loopback_s3
-    from jobs.testbed.little_world import results
+    from jobs.testbed.little_world import corpus
     from jobs.testbed.loopback_s3 import LoopbackS3, server_program
 
     begun = time.monotonic()
@@ -71,8 +71,8 @@ def execute(cfg: DemoConfig) -> None:
         page = folder / "report.html"
         page.write_bytes(locations.read_bytes(f"{OUT}/report/index.html"))
         stored = locations.listing(OUT)
-        answers = list(results.answers(OUT, world))
-    expected = results.counts(world.facts, counts)
+        answers = list(corpus.judged_answers(OUT, world))
+    expected = corpus.row_counts(world.facts, counts)
     say(f"\n{'':24}{'plain loop':>12}{'remine':>12}")
     for count, (plain, remine) in expected.items():
         say(f"{count:24}{plain:12,}{remine:12,}")
@@ -87,7 +87,7 @@ def execute(cfg: DemoConfig) -> None:
         raise RunError(
             f"demo: {', '.join(different)}: differs from a plain loop over the same files; please report this bug"
         )
-    results.check(answers)
+    corpus.check_answers(answers)
 
 
 def _write_world(folder: Path, cfg: DemoConfig) -> "World":

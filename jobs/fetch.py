@@ -22,17 +22,17 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
-from jobs.sources import file_sources, url_source
+from jobs.sources import picture_sources
 from jobs.sources.source_config import FetchConfig, SourcePlan
 from jobs.store.files import read_ahead
 from jobs.store.table_plan import TablePlan
 
 SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {
-    "urls": url_source.url_plan,
-    "folder": file_sources.folder_plan,
-    "webdataset": file_sources.shard_plan,
-    "parquet": file_sources.shard_plan,
-    "wit_base": file_sources.wit_base_plan,
+    "urls": picture_sources.url_plan,
+    "folder": picture_sources.folder_plan,
+    "webdataset": picture_sources.shard_plan,
+    "parquet": picture_sources.shard_plan,
+    "wit_base": picture_sources.wit_base_plan,
 }
 
 

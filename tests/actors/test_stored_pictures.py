@@ -17,7 +17,7 @@ from PIL import Image
 from actors.stored_pictures import BATCH_ROWS, FolderFetcher, ParquetPictures
 from jobs.corpora.picture_folder import list_files
 from jobs.errors import InputError
-from jobs.sources.file_sources import folder_units, requests_of_files
+from jobs.sources.picture_sources import folder_units, requests_of_files
 from jobs.store.files import locations
 from jobs.store.writer import UnitTask
 from jobs.tables import conform, table

@@ -18,7 +18,7 @@ from actors.ids import content_id
 from jobs.runtime.board import Reporter
 from jobs.runtime.command_line import cli
 from jobs.runtime.planning.estimates import GETS_PER_INPUT
-from jobs.sources.file_sources import parquet_units, tar_units
+from jobs.sources.picture_sources import parquet_units, tar_units
 from jobs.sources.source_config import SourceConfig
 from jobs.store.files import locations
 from jobs.store.reading import open_table

@@ -17,7 +17,7 @@ import pytest
 from actors.ids import content_id
 from jobs.judging.items import open_sources, reading
 from jobs.runtime.command_line import cli
-from jobs.sources.file_sources import requests_of_files
+from jobs.sources.picture_sources import requests_of_files
 from jobs.store.files.locations import find, publish
 from jobs.store.reading import open_table
 from jobs.store.units import Unit

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import load
-from jobs.sources import file_sources, url_source
+from jobs.sources import picture_sources
 from jobs.sources.source_config import FetchConfig, SourcePlan
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
@@ -18,11 +18,11 @@ from jobs.workers.fetch_shards import Shards
 from tests.factories import record, write_table
 
 PLANS = {
-    "folder": file_sources.folder_plan,
-    "parquet": file_sources.shard_plan,
-    "webdataset": file_sources.shard_plan,
-    "urls": url_source.url_plan,
-    "wit_base": file_sources.wit_base_plan,
+    "folder": picture_sources.folder_plan,
+    "parquet": picture_sources.shard_plan,
+    "webdataset": picture_sources.shard_plan,
+    "urls": picture_sources.url_plan,
+    "wit_base": picture_sources.wit_base_plan,
 }
 
 

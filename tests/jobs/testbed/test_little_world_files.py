@@ -9,7 +9,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.errors import RunError
-from jobs.testbed.little_world import census, results, scene_texts
+from jobs.testbed.little_world import census, corpus, scene_texts
 from jobs.testbed.little_world.corpus import PEOPLE, World, write_world
 from tests.models import tasks
 
@@ -64,16 +64,16 @@ def rating(item: str, question: str, value: str | None) -> dict[str, object]:
 def test_answers_are_compared_with_truth_and_with_chance() -> None:
     judged = [rating("1", "q", "a"), rating("2", "q", "b"), rating("3", "q", None), rating("4", "q", "a")]
     truths = {item: {"q": "a"} for item in "1234"}
-    assert results.accuracies(judged, truths) == [results.Compared("q", 0.5, 0.5, 4)]
+    assert corpus.accuracies(judged, truths) == [corpus.Compared("q", 0.5, 0.5, 4)]
     people = [rating("1", "q", "a"), rating("2", "q", "a"), rating("3", "q", "a")]
     # answers by the judge to compare: a, b; two of its three answers are a
-    assert results.agreement(judged, people) == results.Compared("agreement with people", 0.5, 2 / 3, 2)
-    assert results.agreement([], people).n == 0
+    assert corpus.agreement(judged, people) == corpus.Compared("agreement with people", 0.5, 2 / 3, 2)
+    assert corpus.agreement([], people).n == 0
 
 
 def test_models_that_answer_as_by_chance_are_refused() -> None:
-    right = results.Compared("shape", 0.9, 0.25, 80)
+    right = corpus.Compared("shape", 0.9, 0.25, 80)
     assert right.least == 0.625
-    results.check([right, results.Compared("feasts", 0.6, 0.0, 80)])
+    corpus.check_answers([right, corpus.Compared("feasts", 0.6, 0.0, 80)])
     with pytest.raises(RunError, match=r"^demo: colour \(0.60; at least 0.62\): too few right answers"):
-        results.check([right, results.Compared("colour", 0.6, 0.25, 80)])
+        corpus.check_answers([right, corpus.Compared("colour", 0.6, 0.25, 80)])

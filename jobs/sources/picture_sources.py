@@ -1,10 +1,12 @@
-"""Sources of pictures in files: folder, wit_base, webdataset and parquet.
+"""The sources of pictures: folder, wit_base, webdataset, parquet and urls.
 
 `source=folder` reads pictures in a folder or under an `s3://` prefix, either all of them or those of the records;
 `source=wit_base` the records' pictures from that data set's Parquet files, found by image_url; `source=webdataset` and
-`source=parquet` all pictures of tar shards, or of a column of Parquet files.
+`source=parquet` all pictures of tar shards, or of a column of Parquet files; `source=urls` the records' pictures over
+HTTPS.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -13,16 +15,28 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from actors.fetching import wikimedia
+from actors.fetching.http_connection import Bounds, tls_context
+from actors.fetching.net_safety import Rules
+from actors.fetching.politeness import RequestSettings, user_agent
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.stored_pictures import FolderFetcher, ParquetPictures
+from actors.url_fetcher import UrlFetcherSettings
 from jobs.corpora.picture_folder import list_files, name_in
 from jobs.corpora.records import RecordsInput, open_records, read_records
 from jobs.corpora.user_tables import opened_parquet
 from jobs.corpora.wit import wit_base
-from jobs.errors import InputError
+from jobs.errors import InputError, as_input_error
 from jobs.runtime.selection.exclusions import ExclusionFilter, read_exclusions
-from jobs.sources.source_config import FetchConfig, SourceConfig, SourcePlan, required_input, required_path
+from jobs.sources.source_config import (
+    FetchConfig,
+    SourceConfig,
+    SourcePlan,
+    TestingConfig,
+    required_input,
+    required_path,
+)
 from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.files.locations import Object
@@ -31,7 +45,7 @@ from jobs.store.reading import TableSource
 from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import UnitTask
-from jobs.workers import fetch_shards
+from jobs.workers import fetch_shards, fetch_urls
 
 UNIT_FILES = 64  # a unit is one block in memory, and an original may have several MB
 
@@ -309,3 +323,114 @@ def _row_groups(source: SourceConfig, file: Object) -> Iterator[Unit]:
         )
     for group in range(meta.num_row_groups):
         yield unit_of_file(file, piece=f"row group {group}", rows=meta.row_group(group).num_rows)
+
+
+_HOST = re.compile(r"(\*|(\*\.)?[\w-]+(\.[\w-]+)*|\d+(\.\d+){3})(:\d{1,5})?")
+_RESOLVE = re.compile(r"([\w.-]+):([\d.]+|\[[\da-f:]+\]):(\d{1,5})")
+
+
+def url_plan(cfg: FetchConfig) -> SourcePlan:
+    """Return the records' units, fetched by `jobs.workers.fetch_urls`.
+
+    Raises:
+        InputError: a key is missing or out of range, or the table of records cannot be read.
+    """
+    uri = required_input(cfg)
+    settings = fetcher_settings(cfg)
+    records = open_records(uri, cfg.unit_rows, begun_cuts(cfg.out, overwrite=cfg.overwrite))
+    return SourcePlan(
+        units=records.units,
+        # Rate limits and allow-lists do not affect content: retry=[blocked] may follow a longer list.
+        identity={
+            "form": cfg.source.form,
+            "verify_only": cfg.verify_only,
+            "credits": cfg.source.credits,
+            "unit_rows": records.unit_rows,
+        },
+        note=records.note,
+        streamed=False,
+        fetch=partial(_fetch, cfg, settings, records),
+        records=records.table,
+    )
+
+
+def _fetch(
+    cfg: FetchConfig, settings: UrlFetcherSettings, records: RecordsInput, run: TableRun, excluded: str | None
+) -> None:
+    from jobs.runtime import stages
+    from jobs.workers import cluster_limiter
+
+    cluster_limiter.start()
+    kwargs = {
+        "settings": settings,
+        "run_files": fetch_urls.RunFiles(run.target.out, excluded, records.keep_repeats(run)),
+        "threads": cfg.resources.fetch.threads,
+        "ca_file": cfg.source.ca_file,
+    }
+    stage = stages.Stage("fetch", fetch_urls.FetchUnit, kwargs)
+    total = None if cfg.retry else sum(task.unit.rows or 0 for task in run.todo)
+    stages.process(run, name="fetch", stage=stage, resources=cfg.resources, total=total, counted="pictures")
+
+
+def fetcher_settings(cfg: FetchConfig) -> UrlFetcherSettings:
+    """Return the fetcher's settings in the configuration.
+
+    Raises:
+        InputError: a key is missing or out of range; the message has the key.
+    """
+    source = cfg.source
+    agent = _agent(source.contact)
+    _check_hosts(source.allow_hosts)
+    if cfg.width is not None and source.form == "served":
+        try:
+            wikimedia.served_width(cfg.width)
+        except ValueError as error:
+            raise as_input_error(error) from error
+    if source.ca_file is not None:
+        try:
+            tls_context(source.ca_file)
+        except OSError as error:
+            raise InputError(f"source.ca_file={source.ca_file}: not a readable PEM file of certificates") from error
+    rules = Rules(tuple(source.allow_hosts), frozenset(source.testing.allow_addresses), _resolved(source.testing))
+    try:
+        bounds = Bounds(source.max_bytes, source.connect_s, source.read_s, source.total_s)
+    except ValueError as error:
+        raise InputError(f"source.{error}") from error
+    return UrlFetcherSettings(
+        **vars(RequestSettings.part_of(source)),
+        agent=agent,
+        rules=rules,
+        width=cfg.width,
+        verify_only=cfg.verify_only,
+        bounds=bounds,
+    )
+
+
+def _agent(contact: str | None) -> str:
+    if not contact:
+        raise InputError(
+            "source.contact= is required: an e-mail address or web page at which the operators of the hosts can reach "
+            "you, for example source.contact=ada@uni-somewhere.edu"
+        )
+    try:
+        return user_agent(contact)
+    except ValueError as error:
+        raise InputError(
+            f"source.contact={contact}: {error}; use an address at which the operators of the hosts can reach you"
+        ) from error
+
+
+def _check_hosts(hosts: list[str]) -> None:
+    if not hosts:
+        raise InputError("source.allow_hosts=[]: at least one host is required, for example [upload.wikimedia.org]")
+    if invalid := [host for host in hosts if not _HOST.fullmatch(host)]:
+        raise InputError(
+            f"source.allow_hosts: {invalid[0]!r} must be a host name, *.name or *, each optionally with :port"
+        )
+
+
+def _resolved(testing: TestingConfig) -> tuple[tuple[str, str, int], ...]:
+    matches = [_RESOLVE.fullmatch(text) for text in testing.resolve]
+    if None in matches:
+        raise InputError("source.testing.resolve: must be a list of name:address:port; set it in tests only")
+    return tuple((match[1], match[2].strip("[]"), int(match[3])) for match in matches if match)
