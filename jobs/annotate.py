@@ -118,7 +118,10 @@ def _plan(
         for key in ("tool", "files", "pictures", "picture_base", "show_columns", "welfare", "only_questions")
     }
     if cfg.questions:
-        shown |= {"questions": open_table(cfg.questions, "questions").identity, "questions_by": cfg.questions_by}
+        shown |= {
+            "questions": open_table(cfg.questions, "questions", key="questions").identity,
+            "questions_by": cfg.questions_by,
+        }
     tables = [t for t in (sources.main, sources.images, sources.records, sources.texts, sources.responses) if t]
     inputs = tuple(dict.fromkeys(stored for table in tables for stored in table.objects))
     return TablePlan(

@@ -52,7 +52,7 @@ def execute(cfg: CalibrateConfig) -> Plan | Manifest:
             written.
     """
     question = calibration.checked_question(cfg)
-    source, items = open_table(cfg.input, "ratings"), open_tables(cfg.items, "items")
+    source, items = open_table(cfg.input, "ratings", key="input"), open_tables(cfg.items, "items", key="items")
     base, raters = calibration.facts(source)
     cfg = replace(cfg, condition=cfg.condition or (f"{base}; {CONDITION}" if base else CONDITION))
     excluded = exclusions.read_exclusions(cfg.exclusions)

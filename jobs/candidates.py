@@ -59,7 +59,7 @@ def execute(cfg: CandidatesConfig) -> Manifest:
     table_plan.check_limit(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    source = open_table(cfg.neighbors, "neighbors")
+    source = open_table(cfg.neighbors, "neighbors", key="neighbors")
     neighbors = best_neighbors(source, cfg.k, queries=cfg.limit)
     limit = None
     if cfg.limit is not None:

@@ -64,7 +64,10 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> Manifest:
     """
     if cfg.neighbors is None or cfg.prompts is None:
         raise InputError("neighbors= and prompts= are required, unless chosen= is set")
-    neighbors, prompts = open_table(cfg.neighbors, "neighbors"), open_table(cfg.prompts, "texts")
+    neighbors, prompts = (
+        open_table(cfg.neighbors, "neighbors", key="neighbors"),
+        open_table(cfg.prompts, "texts", key="prompts"),
+    )
     if neighbors.rows > MAX_ROWS:
         raise InputError(
             f"neighbors={cfg.neighbors}: {neighbors.rows:,} rows; at most {MAX_ROWS:,} can be reviewed by hand"
@@ -74,7 +77,7 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> Manifest:
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     rows = picture_sheets.sheet_rows(neighbors, prompts, exclusion_filter)
     ids = {row["item_id"] for row in rows}
-    pictures = picture_sheets.read_pictures(open_table(cfg.images, "images"), ids) if cfg.images else {}
+    pictures = picture_sheets.read_pictures(open_table(cfg.images, "images", key="images"), ids) if cfg.images else {}
     for row in rows:
         row["url"] = pictures.get(row["item_id"], {}).get("source_url") or ""
     sheet, page = locations.join(out, picture_sheets.SHEET), locations.join(out, picture_sheets.PAGE)

@@ -68,8 +68,13 @@ def execute(cfg: ConceptsConfig) -> Manifest:
         return write_proxies(cfg)
     if cfg.responses is None or cfg.input_items is None or cfg.kb.path is None:
         raise InputError("lists= is required; or responses=, input_items= and kb.path= to read a model's proposals")
-    responses, items = open_table(cfg.responses, "responses"), open_table(cfg.input_items, "items")
-    return write_sheet(cfg, responses, items, nodes=open_table(locations.join(cfg.kb.path, "nodes"), "nodes"))
+    responses, items = (
+        open_table(cfg.responses, "responses", key="responses"),
+        open_table(cfg.input_items, "items", key="input_items"),
+    )
+    return write_sheet(
+        cfg, responses, items, nodes=open_table(locations.join(cfg.kb.path, "nodes"), "nodes", key="kb.path")
+    )
 
 
 def write_proxies(cfg: ConceptsConfig) -> Manifest:

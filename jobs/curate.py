@@ -98,8 +98,8 @@ def check(cfg: CurateConfig) -> None:
 
 def open_tables(cfg: CurateConfig) -> CurationTables:
     """Open the tables of records, images and ratings; raise InputError if one cannot be read."""
-    records = open_table(cfg.input, "records").first(cfg.limit)
-    images = open_table(cfg.images, "images") if cfg.images is not None else None
+    records = open_table(cfg.input, "records", key="input").first(cfg.limit)
+    images = open_table(cfg.images, "images", key="images") if cfg.images is not None else None
     return CurationTables(records, images, sorted(open_ratings(cfg.ratings), key=lambda source: source.uri))
 
 

@@ -54,7 +54,7 @@ def execute(cfg: EmbedConfig) -> Plan | Manifest:
         The manifest; with plan=true the plan.
     """
     check_placement(cfg, cfg.embedder)
-    source = open_table(cfg.input, "images", "texts")
+    source = open_table(cfg.input, "images", "texts", key="input")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     facts = encoder_facts(cfg.embedder)
     if source.name == "texts" and not facts.texts:

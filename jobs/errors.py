@@ -69,8 +69,8 @@ def as_input_error(error: ValueError) -> InputError:
 
 
 @contextlib.contextmanager
-def about(key: str) -> Iterator[None]:
-    """Give the errors of a block the key whose value the block reads, unless they have one."""
+def about(key: str | None) -> Iterator[None]:
+    """Give the errors of a block the key whose value the block reads, if it is known, unless they have one."""
     try:
         yield
     except (InputError, RunError) as error:

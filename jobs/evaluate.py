@@ -50,7 +50,7 @@ def execute(cfg: EvaluateConfig) -> Manifest:
         raise InputError(f"k={list(cfg.k)}: must be one or more different numbers of at least 1")
     if cfg.unlisted not in UNLISTED:
         raise InputError(f"unlisted={cfg.unlisted}: must be one of {', '.join(UNLISTED)}")
-    source = open_table(cfg.ranked, *RANKED)
+    source = open_table(cfg.ranked, *RANKED, key="ranked")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     gold = read_gold(cfg.gold, cfg.columns, cfg.group_by, encoding=cfg.encoding)

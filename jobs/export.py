@@ -77,9 +77,9 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     flat = FlatTable(
-        items=open_tables(cfg.items, "items"),
-        records=open_table(cfg.records, "records") if cfg.records else None,
-        images=open_table(cfg.images, "images") if cfg.images else None,
+        items=open_tables(cfg.items, "items", key="items"),
+        records=open_table(cfg.records, "records", key="records") if cfg.records else None,
+        images=open_table(cfg.images, "images", key="images") if cfg.images else None,
         rubrics=read_rubrics(sources),
         exclusion_filter=exclusion_filter,
     )

@@ -55,7 +55,7 @@ class LinkConfig(LinkSettings, ReadingRows):
 def execute(cfg: LinkConfig) -> Plan | Manifest:
     """Run the job and return the manifest, or the plan with plan=true; see the module's docstring."""
     settings = checked(cfg)
-    neighbors = open_table(cfg.neighbors, "neighbors")
+    neighbors = open_table(cfg.neighbors, "neighbors", key="neighbors")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     tables = open_link_tables(settings, cfg.kb, pictures=cfg.pictures, images=cfg.images)
     plan = TablePlan(

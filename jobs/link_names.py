@@ -70,8 +70,8 @@ def execute(cfg: LinkNamesConfig) -> Plan | Manifest:
     for name in ("k", "names", "longest"):
         if getattr(cfg, name) < 1:
             raise InputError(f"{name}={getattr(cfg, name)}: must be at least 1")
-    responses = open_table(cfg.responses, "responses")
-    nodes = open_table(locations.join(cfg.kb.path, "nodes"), "nodes")
+    responses = open_table(cfg.responses, "responses", key="responses")
+    nodes = open_table(locations.join(cfg.kb.path, "nodes"), "nodes", key="kb.path")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = TablePlan(
         out=cfg.out,

@@ -98,7 +98,7 @@ def _sources(cfg: MarkSpansConfig) -> ItemTables:
         raise InputError(
             f"texts= is required: the table of the texts to mark, which belong to the items of input={cfg.input}"
         )
-    open_table(cfg.input, "items")
+    open_table(cfg.input, "items", key="input")
     return open_sources(
         cfg.input, images=cfg.images, texts=cfg.texts, records=None, fields=(), pictures=cfg.shows_picture
     )

@@ -49,7 +49,7 @@ def execute(cfg: ParseConfig) -> Plan | Manifest:
     except ValueError as error:
         raise as_input_error(error) from error
     rubric = Rubric.from_dict(cfg.rubric)
-    responses = open_table(cfg.input, "responses")
+    responses = open_table(cfg.input, "responses", key="input")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     kept = kept_rubric.of_rubric(rubric, cfg.rubric)
     plan = TablePlan(

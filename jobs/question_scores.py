@@ -54,7 +54,10 @@ def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:
     """
     if cfg.convention not in dsg.CONVENTIONS:
         raise InputError(f"convention={cfg.convention}: must be one of {', '.join(dsg.CONVENTIONS)}")
-    ratings, questions = open_table(cfg.input, "ratings"), open_table(cfg.questions, "questions")
+    ratings, questions = (
+        open_table(cfg.input, "ratings", key="input"),
+        open_table(cfg.questions, "questions", key="questions"),
+    )
     sets = scene_graph_scores.read_sets(questions)
     if ratings.rows and not _has_answers(cfg, sets):
         raise InputError(
@@ -114,7 +117,7 @@ def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:
 def _has_answers(cfg: QuestionScoresConfig, sets: Any) -> bool:
     """Return whether any rating of the rubric is about one of the sets, or all are about none: no item has a set."""
     targets: set[str] = set()
-    for batch in open_table(cfg.input, "ratings").batches(["target", "rubric"]):
+    for batch in open_table(cfg.input, "ratings", key="input").batches(["target", "rubric"]):
         targets.update(row["target"] for row in batch.to_pylist() if row["rubric"] == cfg.questions_rubric)
         if any(target in sets for target in targets):
             return True

@@ -93,7 +93,7 @@ def _by_model(cfg: QuestionsConfig) -> Plan | Manifest:
         check_model(cfg)
     except ValueError as error:
         raise as_input_error(error) from error
-    source = open_table(cfg.texts, "texts")
+    source = open_table(cfg.texts, "texts", key="texts")
     units = read_units(source, role=cfg.role, unit_rows=cfg.unit_rows)
     plan = TablePlan(
         out=cfg.out,

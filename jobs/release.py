@@ -64,14 +64,14 @@ def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
     """
     check(cfg)
     tables = ReleaseTables(
-        records=open_table(cfg.records, "records"),
-        starter=open_table(cfg.starter, "records") if cfg.starter else None,
-        images=open_table(cfg.images, "images") if cfg.images else None,
+        records=open_table(cfg.records, "records", key="records"),
+        starter=open_table(cfg.starter, "records", key="starter") if cfg.starter else None,
+        images=open_table(cfg.images, "images", key="images") if cfg.images else None,
         terms=open_tables([path for path in cfg.terms if not is_file(path)], "terms"),
         listed_terms={term for path in cfg.terms if is_file(path) for term in read_phrases(path)},
         ratings=open_ratings(cfg.ratings),
-        items=open_tables(cfg.items, "items"),
-        responses=open_tables(cfg.responses, "responses"),
+        items=open_tables(cfg.items, "items", key="items"),
+        responses=open_tables(cfg.responses, "responses", key="responses"),
     )
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)

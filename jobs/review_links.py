@@ -63,9 +63,9 @@ class ReviewLinksConfig:
 def execute(cfg: ReviewLinksConfig) -> Manifest:
     """Run the job and return the manifest of `items`; see the module's docstring."""
     _check_keys(cfg)
-    sources = [open_table(uri, "links") for pattern in cfg.links for uri in tables_in(pattern)]
+    sources = [open_table(uri, "links", key="links") for pattern in cfg.links for uri in tables_in(pattern)]
     parts = {"nodes": "nodes", "articles": "texts"}
-    kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
+    kb = {part: open_table(locations.join(cfg.kb.path, part), table, key="kb.path") for part, table in parts.items()}
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     pairs = link_contexts.pairs(sources, cfg.ranks, exclusion_filter, limit=cfg.limit)
@@ -75,8 +75,8 @@ def execute(cfg: ReviewLinksConfig) -> Manifest:
             f"kb.path={cfg.kb.path}: has no node {missing!r}, unlike the links; name the knowledge base of the links"
         )
     if cfg.kb.images is not None:
-        kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images")
-        kb["images"] = open_table(cfg.kb.images, "images")
+        kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images", key="kb.path")
+        kb["images"] = open_table(cfg.kb.images, "images", key="kb.images")
     shown = link_contexts.pictures(kb, set(texts), exclusion_filter) if cfg.kb.images is not None else None
     items = [
         _item(image, node, texts[node]["text_id"], _attributes(cfg, image, node, ranks, shown))

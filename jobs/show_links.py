@@ -53,9 +53,12 @@ class ShowLinksConfig:
 def execute(cfg: ShowLinksConfig) -> None:
     """Run the job; see the module's docstring."""
     _check(cfg)
-    neighbors, links = open_tables(cfg.neighbors, "neighbors"), open_tables(cfg.links, "links")
+    neighbors, links = (
+        open_tables(cfg.neighbors, "neighbors", key="neighbors"),
+        open_tables(cfg.links, "links", key="links"),
+    )
     images = {key: open_table(uri, "images") for key, uri in (("q", cfg.images), ("kb", cfg.kb.images)) if uri}
-    kb = {part: open_table(locations.join(cfg.kb.path, part), part) for part in ("nodes", "node_images")}
+    kb = {part: open_table(locations.join(cfg.kb.path, part), part, key="kb.path") for part in ("nodes", "node_images")}
     out = locations.absolute(cfg.out)
     picture_sheets.check_links_place(out)
     excluded = exclusions.read_exclusions(cfg.exclusions)

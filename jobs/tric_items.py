@@ -52,7 +52,10 @@ def execute(cfg: TricItemsConfig) -> Manifest:
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     split = read_split(cfg.split)
-    neighbors, captions = open_table(cfg.neighbors, "neighbors"), open_table(cfg.captions, "texts")
+    neighbors, captions = (
+        open_table(cfg.neighbors, "neighbors", key="neighbors"),
+        open_table(cfg.captions, "texts", key="captions"),
+    )
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     ranked = without_excluded(split, best_captions(split, neighbors, captions), exclusion_filter)

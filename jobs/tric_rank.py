@@ -64,8 +64,8 @@ def execute(cfg: TricRankConfig) -> Manifest:
     """Run the job and return the manifest of the metrics; see the module's docstring."""
     split = read_split(cfg.split)
     pictures, captions, vectors = (
-        open_table(uri, table)
-        for uri, table in ((cfg.pictures, "embeddings"), (cfg.captions, "texts"), (cfg.vectors, "embeddings"))
+        open_table(getattr(cfg, key), table, key=key)
+        for key, table in (("pictures", "embeddings"), ("captions", "texts"), ("vectors", "embeddings"))
     )
     check_same_space((cfg.pictures, space_of(pictures)), (cfg.vectors, space_of(vectors)))
     excluded = exclusions.read_exclusions(cfg.exclusions)

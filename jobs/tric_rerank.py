@@ -61,7 +61,10 @@ def execute(cfg: TricRerankConfig) -> Manifest:
             "ratings=[]: name at least one table of ratings (remine judge on the items of remine tric_items)"
         )
     split = read_split(cfg.split)
-    neighbors, captions = open_table(cfg.neighbors, "neighbors"), open_table(cfg.captions, "texts")
+    neighbors, captions = (
+        open_table(cfg.neighbors, "neighbors", key="neighbors"),
+        open_table(cfg.captions, "texts", key="captions"),
+    )
     ratings = open_ratings(cfg.ratings)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)

@@ -197,7 +197,7 @@ def open_inputs(inputs: ReportInputs) -> ReportTables:
     """
 
     def single(key: str, uri: str | None) -> TableSource | None:
-        return open_table(uri, key) if uri else None
+        return open_table(uri, key, key=key) if uri else None
 
     corpus = (
         ("matches", single("records", inputs.matches)),
@@ -208,15 +208,15 @@ def open_inputs(inputs: ReportInputs) -> ReportTables:
     tables = ReportTables(
         ratings=open_ratings(inputs.ratings),
         corpus={name: source for name, source in corpus if source},
-        raters=open_tables(inputs.raters, "raters"),
-        spans=open_tables(inputs.spans, "spans"),
-        items=open_tables(inputs.items, "items"),
-        responses=open_tables(inputs.responses, "responses"),
-        texts=open_tables(inputs.texts, "texts"),
-        remarks=open_tables(inputs.remarks, "remarks"),
+        raters=open_tables(inputs.raters, "raters", key="raters"),
+        spans=open_tables(inputs.spans, "spans", key="spans"),
+        items=open_tables(inputs.items, "items", key="items"),
+        responses=open_tables(inputs.responses, "responses", key="responses"),
+        texts=open_tables(inputs.texts, "texts", key="texts"),
+        remarks=open_tables(inputs.remarks, "remarks", key="remarks"),
         questions=single("questions", inputs.questions),
-        terms=open_tables(inputs.terms, "terms"),
-        computed=open_tables(inputs.computed, "metrics"),
+        terms=open_tables(inputs.terms, "terms", key="terms"),
+        computed=open_tables(inputs.computed, "metrics", key="computed"),
     )
     refuse_shared_keys(tables.spans, groups=("rater", "kind"), row="span")
     reported = (tables.corpus, tables.ratings, tables.spans, tables.responses, tables.terms, tables.computed)

@@ -373,7 +373,7 @@ def open_shown(key: str, value: Any, *expected: str) -> JoinedTables | None:
         return None
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         raise InputError(f"{key}={value}: must be a table, a glob of tables, or a list of them: {key}=[A,B]")
-    sources = sorted(open_tables(patterns, *expected), key=lambda source: source.uri)
+    sources = sorted(open_tables(patterns, *expected, key=key), key=lambda source: source.uri)
     if len(names := sorted({source.name for source in sources})) > 1:
         raise InputError(f"{key}={value}: holds tables of {' and '.join(names)}; run annotate once for each")
     return JoinedTables(tuple(sources))
@@ -395,7 +395,9 @@ def read_own_sets(
     names = {item["item_id"]: candidate_sets(_own_value(item, texts, cfg.questions_by)) for item in items}
     wanted = {name for of_item in names.values() for name in of_item}
     sets: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for batch in open_table(cfg.questions, "questions").batches(["set_id", "question_id", "text", "valid"]):
+    for batch in open_table(cfg.questions, "questions", key="questions").batches(
+        ["set_id", "question_id", "text", "valid"]
+    ):
         for row in batch.to_pylist():
             if row["set_id"] in wanted and is_asked(row):
                 sets[row["set_id"]].append((row["question_id"], row["text"]))

@@ -137,7 +137,7 @@ def _check_keys(cfg: VectorsConfig) -> None:
 
 
 def _tables(cfg: VectorsConfig) -> VectorCorpus:
-    sources = open_tables(cfg.path)
+    sources = open_tables(cfg.path, key="corpus.path")
     space = space_of(sources[0])
     if cfg.where is not None:
         parse_where(cfg.where, condition_columns(sources[0].footers[0].schema))

@@ -193,7 +193,7 @@ def open_prompts(uri: str, *, texts: str | None, role: str) -> PromptTables:
     Raises:
         InputError: a table does not exist or does not fit, or no text has the role.
     """
-    source = open_table(uri, "texts", "items")
+    source = open_table(uri, "texts", "items", key="input")
     if source.name == "texts":
         if texts:
             raise InputError(f"texts={texts}: allowed only for a table of items, and input={uri} has texts; omit it")

@@ -227,16 +227,16 @@ def _check(cfg: ItemsConfig) -> None:
 def _open(cfg: ItemsConfig) -> dict[str, TableSource]:
     """Open the tables that the context needs; `items` is the table of `input_items=`, which may have images instead."""
     assert cfg.links is not None
-    tables = {"links": open_table(cfg.links, "links")}
+    tables = {"links": open_table(cfg.links, "links", key="links")}
     if cfg.input_items:
         kinds = ("items",) if cfg.context == "gold" else ("items", "images")
-        tables["items"] = open_table(cfg.input_items, *kinds)
+        tables["items"] = open_table(cfg.input_items, *kinds, key="input_items")
     if cfg.texts:
-        tables["texts"] = open_table(cfg.texts, "texts")
+        tables["texts"] = open_table(cfg.texts, "texts", key="texts")
     if cfg.kb.path is not None and cfg.context != NO_CONTEXT:
-        tables["nodes"] = open_table(locations.join(cfg.kb.path, "nodes"), "nodes")
+        tables["nodes"] = open_table(locations.join(cfg.kb.path, "nodes"), "nodes", key="kb.path")
         if cfg.context != "titles":
-            tables["articles"] = open_table(locations.join(cfg.kb.path, "articles"), "texts")
+            tables["articles"] = open_table(locations.join(cfg.kb.path, "articles"), "texts", key="kb.path")
             if not tables["articles"].rows:
                 raise InputError(
                     f"kb.path={cfg.kb.path}: has no articles, which context={cfg.context} needs; "

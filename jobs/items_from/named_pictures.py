@@ -56,7 +56,7 @@ def open_pictures(cfg: ItemsConfig, file: UserFile) -> Pictures:
         raise InputError("pictures.path= is for pictures given by path, images= for image_ids; give one of them")
     if cfg.pictures.path:
         return Paths(cfg.pictures.path, file)
-    return Ids(open_table(cfg.images, "images"), file) if cfg.images else Urls()
+    return Ids(open_table(cfg.images, "images", key="images"), file) if cfg.images else Urls()
 
 
 class Paths:

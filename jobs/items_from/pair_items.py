@@ -67,7 +67,9 @@ def open_sources(items: str, texts: str | None) -> PairSources:
     Raises:
         InputError: a table does not exist, is incomplete, or is of another kind.
     """
-    return PairSources(open_table(items, "items"), open_table(texts, "texts") if texts else None)
+    return PairSources(
+        open_table(items, "items", key="input"), open_table(texts, "texts", key="texts") if texts else None
+    )
 
 
 @contextmanager

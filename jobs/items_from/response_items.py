@@ -172,11 +172,13 @@ def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
     for key, value, needed in (("texts", cfg.texts, "input_items"), ("label_questions", cfg.label_questions, "labels")):
         if value and not getattr(cfg, needed):
             raise InputError(f"{key}={value}: only read with {needed}=; set {needed}=, or omit {key}=")
-    responses = sorted(open_tables(cfg.responses, "responses"), key=lambda table: table.uri)
+    responses = sorted(open_tables(cfg.responses, "responses", key="responses"), key=lambda table: table.uri)
     refuse_shared_keys(responses, groups=("model", "prompt"), row="response")
-    asked = open_table(cfg.input_items, "items") if cfg.input_items else None
-    texts = open_table(cfg.texts, "texts") if cfg.texts else None
-    return ResponseTables(responses, asked, texts, sorted(open_ratings(cfg.labels), key=lambda table: table.uri))
+    asked = open_table(cfg.input_items, "items", key="input_items") if cfg.input_items else None
+    texts = open_table(cfg.texts, "texts", key="texts") if cfg.texts else None
+    return ResponseTables(
+        responses, asked, texts, sorted(open_ratings(cfg.labels, key="labels"), key=lambda table: table.uri)
+    )
 
 
 def response_units(tables: ResponseTables, unit_rows: int, begun: Mapping[str, BegunCut]) -> Iterator[Unit]:

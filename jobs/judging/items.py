@@ -134,7 +134,7 @@ def open_sources(
     Raises:
         InputError: a table does not exist or is incomplete, or the prompt needs a table that is not given.
     """
-    main = open_table(uri, "images", "items")
+    main = open_table(uri, "images", "items", key="input")
     if main.name == "images" and (images or texts):
         key = f"images={images}" if images else f"texts={texts}"
         raise InputError(f"{key}: allowed only for a table of items, and input={uri} is a table of images; omit it")
@@ -148,9 +148,9 @@ def open_sources(
         )
     return ItemTables(
         main,
-        images=open_table(images, "images") if images else None,
-        texts=open_table(texts, "texts") if texts else None,
-        records=open_table(records, "records") if records else None,
+        images=open_table(images, "images", key="images") if images else None,
+        texts=open_table(texts, "texts", key="texts") if texts else None,
+        records=open_table(records, "records", key="records") if records else None,
     )
 
 

@@ -254,7 +254,7 @@ def rubric_faults(source: TableSource) -> Iterator[Fault]:
     try:
         kept = read_kept(source)
     except InputError as error:
-        yield Fault(file, str(error).removeprefix(f"{file}: "), file)
+        yield Fault(file, error.why if error.place == file else str(error), file)
         return
     if kept is None and f"remine.{HASH}" in source.metadata:
         yield Fault(source.uri, f"no _run/{FILE}, although its footers mention the rubric", missing=True)

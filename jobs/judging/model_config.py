@@ -130,7 +130,7 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
     check_bounds(cfg.model)
     if cfg.only_plans:
         return None
-    refuse_early(cfg.input, "images", "items")
+    refuse_early(cfg.input, "images", "items", key="input")
     sees_pictures = check_vlm(cfg.model.checkpoint, revision=cfg.model.revision)
     if shown_by and not sees_pictures:
         raise ValueError(

@@ -33,14 +33,17 @@ GROUPS = (
 )  # columns of the key with few distinct values
 
 
-def open_ratings(patterns: Sequence[str]) -> list[TableSource]:
+def open_ratings(patterns: Sequence[str], *, key: str = "ratings") -> list[TableSource]:
     """Return the tables of ratings at `patterns` (paths, URIs or globs), each once, in that order.
+
+    Args:
+        key: the key of the job that names them, for messages.
 
     Raises:
         InputError: a table does not exist, or two tables have the same primary key of `ratings`: averaging both would
             count one rater twice, or mix runs that differ only in their settings.
     """
-    sources = open_tables(patterns, "ratings")
+    sources = open_tables(patterns, "ratings", key=key)
     refuse_shared_keys(sources, groups=GROUPS, row="rating")
     return sources
 

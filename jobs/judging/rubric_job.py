@@ -156,7 +156,7 @@ def open_job(cfg: MethodConfig, checked: CheckedKeys) -> JudgingJob:
         reads_pictures = sources.pictures is not None
     if cfg.questions:
         own_questions.check_tables(cfg, sources)
-        sources = replace(sources, questions=open_table(cfg.questions, "questions"))
+        sources = replace(sources, questions=open_table(cfg.questions, "questions", key="questions"))
     ratings = count_ratings(sources.items, checked.rubric, checked.targets, samples=cfg.samples)
     return JudgingJob(checked.rubric, checked.targets, sources, reads_pictures, ratings, cfg)
 

@@ -43,7 +43,7 @@ def open_vectors(uri: str, embeddings: str | None) -> ItemTables:
     Raises:
         InputError: a table does not exist or is incomplete, or `embeddings` is missing or not allowed.
     """
-    source = open_table(uri, "embeddings", "images", "items")
+    source = open_table(uri, "embeddings", "images", "items", key="input")
     if source.name != "items":
         if embeddings:
             raise InputError(
@@ -53,7 +53,7 @@ def open_vectors(uri: str, embeddings: str | None) -> ItemTables:
         return ItemTables(source)
     if not embeddings:
         raise InputError(f"input={uri}: a table of items; set embeddings= to the vectors of their pictures")
-    return ItemTables(source, vectors=open_table(embeddings, "embeddings"))
+    return ItemTables(source, vectors=open_table(embeddings, "embeddings", key="embeddings"))
 
 
 def read_item_vectors(task: UnitTask) -> pa.Table:

@@ -355,16 +355,22 @@ def open_link_tables(
     parts = {"nodes": "nodes", "node_images": "node_images"}
     if settings.method in TEXT_TABLES:
         parts[TEXT_TABLES[settings.method]] = "texts"
-    tables = {part: open_table(locations.join(kb.path, part), table) for part, table in parts.items()}
+    tables = {part: open_table(locations.join(kb.path, part), table, key="kb.path") for part, table in parts.items()}
     if settings.method not in TEXT_METHODS and not tables["node_images"].rows:
         raise InputError(f"kb.path={kb.path}: the knowledge base has no pictures; method={settings.method} needs them")
     vectors: dict[str, TableSource] = {}
     if pictures is not None and kb.vectors is not None:
-        vectors = {"pictures": open_table(pictures, "embeddings"), "texts": open_table(kb.vectors, "embeddings")}
+        vectors = {
+            "pictures": open_table(pictures, "embeddings", key="pictures"),
+            "texts": open_table(kb.vectors, "embeddings", key="kb.vectors"),
+        }
         check_same_space((pictures, space_of(vectors["pictures"])), (kb.vectors, space_of(vectors["texts"])))
-    uris = {"queries": images, "kb": kb.images}
+    images_of = {"queries": ("images", images), "kb": ("kb.images", kb.images)}
     return LinkTables(
-        settings.method, tables, vectors, {name: open_table(uri, "images") for name, uri in uris.items() if uri}
+        settings.method,
+        tables,
+        vectors,
+        {name: open_table(uri, "images", key=key) for name, (key, uri) in images_of.items() if uri},
     )
 
 

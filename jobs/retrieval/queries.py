@@ -57,7 +57,7 @@ def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:
     Raises:
         InputError: no such table; tables with different encoders; a table of texts (with the command to embed them).
     """
-    first = open_table(tables_in(pattern)[0], "embeddings", "texts")
+    first = open_table(tables_in(pattern)[0], "embeddings", "texts", key="queries")
     if first.name == "texts":
         embedder = corpus.embedder.name if corpus.embedder else "…"
         raise InputError(

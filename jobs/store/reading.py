@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from jobs import tables
-from jobs.errors import InputError
+from jobs.errors import InputError, about
 from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.files.local_files import path_hint
@@ -157,16 +157,20 @@ def tables_in(pattern: str) -> list[str]:
     return matching
 
 
-def open_tables(patterns: Sequence[str], *expected: str) -> list[TableSource]:
+def open_tables(patterns: Sequence[str], *expected: str, key: str | None = None) -> list[TableSource]:
     """Return the tables at `patterns` (paths, URIs or globs), each once, in that order.
 
     A folder of several tables, such as one that `models=` writes, stands for all of them.
 
+    Args:
+        key: the key of the job that names them, for messages.
+
     Raises:
         InputError: a glob matches nothing, or as `open_table`.
     """
-    uris = dict.fromkeys(locations.absolute(uri) for pattern in patterns for uri in _tables_of(pattern))
-    return [open_table(uri, *expected) for uri in uris]
+    with about(key):
+        uris = dict.fromkeys(locations.absolute(uri) for pattern in patterns for uri in _tables_of(pattern))
+        return [open_table(uri, *expected) for uri in uris]
 
 
 def _tables_of(pattern: str) -> list[str]:
@@ -189,45 +193,54 @@ def refuse_absent(*uris: str | None) -> None:
     """
     for uri in uris:
         if uri and not locations.is_s3(uri) and not Path(locations.absolute(uri)).exists():
-            raise InputError(_no_table(locations.absolute(uri)))
+            raise _no_table(locations.absolute(uri))
 
 
-def refuse_early(uri: str | None, *expected: str) -> None:
+def refuse_early(uri: str | None, *expected: str, key: str | None = None) -> None:
     """Refuse what `refuse_absent` does and, by `_run/identity.json` alone, local tables not named in `expected`.
+
+    Args:
+        key: the key of the job that names the table, for messages.
 
     Raises:
         InputError: a local path does not exist, or has another table.
     """
-    refuse_absent(uri)
-    if uri and not locations.is_s3(uri) and Path(file := run_uri(locations.absolute(uri), IDENTITY)).exists():
-        name = read_json(file).get(TABLE)
-        if isinstance(name, str) and name not in expected:
-            raise InputError(_other_table(locations.absolute(uri), name, expected))
+    with about(key):
+        refuse_absent(uri)
+        if uri and not locations.is_s3(uri) and Path(file := run_uri(locations.absolute(uri), IDENTITY)).exists():
+            name = read_json(file).get(TABLE)
+            if isinstance(name, str) and name not in expected:
+                raise _other_table(locations.absolute(uri), name, expected)
 
 
-def _no_table(uri: str, expected: Sequence[str] = ()) -> str:
+def _no_table(uri: str, expected: Sequence[str] = ()) -> InputError:
     wanted = f", expected {_wanted(expected)}" if expected else ""
     if not locations.is_s3(uri) and Path(uri).is_file():
-        return f"{uri}: is a file, and a table is a folder that a job writes{wanted}"
-    return f"{uri}: no table here (no .parquet objects){wanted}{path_hint(uri)}"
+        return InputError(f"is a file, and a table is a folder that a job writes{wanted}", place=uri)
+    return InputError(f"no table here (no .parquet objects){wanted}{path_hint(uri)}", place=uri)
 
 
-def _other_table(uri: str, name: str, expected: Sequence[str]) -> str:
-    return f"{uri}: is a table {name!r}, expected {_wanted(expected)}"
+def _other_table(uri: str, name: str, expected: Sequence[str]) -> InputError:
+    return InputError(f"is a table {name!r}, expected {_wanted(expected)}", place=uri)
 
 
-def open_table(uri: str, *expected: str, complete: bool = True) -> TableSource:
+def open_table(uri: str, *expected: str, complete: bool = True, key: str | None = None) -> TableSource:
     """Return the table at `uri`, whose name must be one of `expected`.
 
     Args:
         complete: False: also a table of an incomplete run.
+        key: the key of the job that names it, for messages.
 
     Raises:
         InputError: there is no table of remine, it is another table than expected, a file cannot be read, its columns
             differ from the table's, its units have several configurations, or its run is incomplete (the message says
             how to complete it).
     """
-    uri = locations.absolute(uri)
+    with about(key):
+        return _open_table(locations.absolute(uri), expected, complete=complete)
+
+
+def _open_table(uri: str, expected: Sequence[str], *, complete: bool) -> TableSource:
     listed = locations.listing(uri)
     if below := _tables_below(uri, listed):
         raise InputError(f"a folder of several tables: {', '.join(below)}; name one of them", place=uri)
@@ -248,7 +261,7 @@ def _opened(
     if not footers:
         if any(file.uri == run_uri(uri, IDENTITY) for file in listed):
             raise InputError("no unit is done yet; run the command that writes it again, or wait", place=uri)
-        raise InputError(_no_table(uri, expected))
+        raise _no_table(uri, expected)
     name = _table_name(uri, footers, expected)
     _check_version(name, footers)
     _check_schema(footers)
@@ -260,7 +273,7 @@ def _opened(
 
 
 def schema_fault(footer: Footer) -> str | None:
-    """Return, as a message, how the columns differ from those of the table in the metadata.
+    """Return how the columns differ from those of the table in the metadata.
 
     None if they do not differ, or for another version of the table. Vectors may have any length.
     """
@@ -270,7 +283,7 @@ def schema_fault(footer: Footer) -> str | None:
     length = next((field.type.list_size for field in footer.schema if pa.types.is_fixed_size_list(field.type)), None)
     if footer.schema.equals(tables.table(name, dim=length).schema()):
         return None
-    return f"{footer.object.uri}: its schema is not that of table {name}; the file is damaged or was rewritten"
+    return f"its schema is not that of table {name}; the file is damaged or was rewritten"
 
 
 def _sound_footers(uri: str, listed: Iterable[Object], *, compared: bool = False) -> Iterator[Footer]:
@@ -307,7 +320,7 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
             place=uri,
         )
     if expected and name not in expected:
-        raise InputError(_other_table(uri, name, expected))
+        raise _other_table(uri, name, expected)
     return name
 
 
@@ -345,7 +358,7 @@ def _check_schema(footers: Footers) -> None:
     for schema in footers.schemas:
         footer = next(footer for footer in footers if footer.schema is schema)
         if fault := schema_fault(footer):
-            raise InputError(fault)
+            raise InputError(fault, place=footer.object.uri)
         if not schema.equals(footers.schemas[0]):
             raise InputError(
                 f"its vectors and those of {footers[0].object.uri} differ in length", place=footer.object.uri
@@ -364,7 +377,7 @@ def _check_complete(uri: str, listed: Iterable[Object], footers: Footers, *, req
     written = HashSet(written_versions())
     identity = identity_at(uri, listed)
     if len(identities | {identity} - {None}) > 1:
-        raise InputError(_several_configurations(uri, footers, identity))
+        raise _several_configurations(uri, footers, identity)
     inputs = run_uri(uri, INPUTS)
     if not required or not any(file.uri == inputs for file in listed):
         return  # a table assembled by hand: every file is a unit
@@ -378,17 +391,19 @@ def _check_complete(uri: str, listed: Iterable[Object], footers: Footers, *, req
         )
 
 
-def _several_configurations(uri: str, footers: Footers, expected: str | None) -> str:
-    """Return the message about units whose identity is not `expected` or, if none is expected, the first unit's."""
+def _several_configurations(uri: str, footers: Footers, expected: str | None) -> InputError:
+    """Return the error about units whose identity is not `expected` or, if none is expected, the first unit's."""
     units = [(record["unit"]["name"], record["identity"]) for footer in footers if (record := footer.record)]
     others = [name for name, identity in units if identity != (expected or units[0][1])]
     names = ", ".join(others[:_NAMED]) + (", …" if len(others) > _NAMED else "")
     if expected is None:
-        return (
-            f"{uri}: units of several configurations are mixed: {names} and {units[0][0]} differ; "
-            "keep the units of each configuration in a separate folder"
+        return InputError(
+            f"units of several configurations are mixed: {names} and {units[0][0]} differ; "
+            "keep the units of each configuration in a separate folder",
+            place=uri,
         )
-    return (
-        f"{uri}: {len(others)} of {len(units)} units have another configuration than {FOLDER}/{IDENTITY}: {names}; "
-        "run the command that writes the table again, which replaces them"
+    return InputError(
+        f"{len(others)} of {len(units)} units have another configuration than {FOLDER}/{IDENTITY}: {names}; "
+        "run the command that writes the table again, which replaces them",
+        place=uri,
     )

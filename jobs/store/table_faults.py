@@ -85,7 +85,7 @@ def damage(uri: str) -> Iterator[Fault]:
             yield Fault(file.uri, "not written by remine")
         else:
             if fault := schema_fault(footer):
-                yield Fault(file.uri, fault.removeprefix(f"{file.uri}: "), file.uri, in_content=True)
+                yield Fault(file.uri, fault, file.uri, in_content=True)
             versions[record["unit"]["name"]] = record["version"]
             identities[file.uri] = record["identity"]
     try:
@@ -105,7 +105,7 @@ def damage(uri: str) -> Iterator[Fault]:
 
 def _of_run_file(uri: str, name: str, error: InputError) -> Fault:
     file = run_uri(uri, name)
-    return Fault(file, str(error).removeprefix(f"{file}: "), file)
+    return Fault(file, error.why if error.place == file else str(error), file)
 
 
 def _identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) -> Iterator[Fault]:
@@ -234,7 +234,7 @@ def _unit_row_faults(footer: Footer) -> Iterator[Fault]:
             if has_status:
                 statuses.update({e["values"]: e["counts"] for e in pc.value_counts(rows["status"]).to_pylist()})
     except RunError as error:
-        yield Fault(uri, str(error).removeprefix(f"{uri}: "), uri, in_content=True)
+        yield Fault(uri, error.why, uri, in_content=True)
         return
     except pa.ArrowInvalid as error:
         yield Fault(uri, f"damaged ({first_line(error)})", uri, in_content=True)

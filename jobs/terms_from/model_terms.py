@@ -122,7 +122,7 @@ def write_model_terms(cfg: TermSourcesConfig) -> Plan | Manifest:
         topics = TopicList.from_dict(cfg.topics)
     except ValueError as error:
         raise as_input_error(error) from error
-    tables = sorted(open_tables(cfg.responses, "responses"), key=lambda table: table.uri)
+    tables = sorted(open_tables(cfg.responses, "responses", key="responses"), key=lambda table: table.uri)
     refuse_shared_keys(tables, groups=("model", "prompt"), row="response")
     plan = TablePlan(
         out=locations.join(locations.absolute(cfg.out), TERMS),

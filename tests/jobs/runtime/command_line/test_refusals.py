@@ -224,6 +224,18 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["judge", "input={f}/matches", "model=local-tiny", "out={f}/out"],
         ("input={f}/matches: is a table 'records', expected images (written by remine fetch, ", ") or items ("),
     ),
+    "the table of another key": (
+        [*JUDGE, "rubric=century_labels", "records={f}/pictures"],
+        ("records={f}/pictures: is a table 'images', expected records",),
+    ),
+    "one table for two keys": (
+        ["report", "ratings=[{f}/ratings]", "images={f}/matches", "records={f}/matches", "out={f}/out"],
+        ("images={f}/matches: is a table 'records', expected images",),
+    ),
+    "the table of a key for another one": (
+        ["pairs", "input={f}/pictures", "texts={f}/pictures", "out={f}/out"],
+        ("input={f}/pictures: is a table 'images', expected items",),
+    ),
     "foreign out": (["curate", "input={f}/matches", "out={f}/foreign"], "{f}/foreign: not empty"),
     "out in a file": (["curate", "input={f}/matches", "out={f}/good.tsv/x"], "{f}/good.tsv/x: "),
     "out is the input": (["curate", "input={f}/matches", "out={f}/matches"], "out={f}/matches: contains the input"),
