@@ -11,6 +11,8 @@ precision, torch's kernel for sequences of different lengths (FlashAttention) co
 each segment is computed separately, with the same result.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import inspect
 import threading
@@ -19,10 +21,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.devices import upload
 from actors.vlm.families import base_model, family_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from actors.vlm.model_types import KeysValues, Vlm
+
+    Attended = tuple[Tensor, Tensor]  # the output of attention, and the log-sum-exp of its scores
 
 CASCADE_ATTENTION = "remine_cascade"
 _active = threading.local()
@@ -44,24 +54,27 @@ class AttentionPlan:
             sequence.
     """
 
-    prefix: Mapping[int, tuple[Any, Any]]
+    prefix: Mapping[int, KeysValues]
     windows: Mapping[int, int]
     rows: int
     width: int
-    places: Any
-    depths: Any
-    ancestors: Any
-    _cache: dict[Any, Any] = field(default_factory=dict)
+    places: Tensor | None
+    depths: Tensor
+    ancestors: Tensor | None
+    _cache: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
 
-    def on(self, name: str, device: Any) -> Any:
-        """Return the tensor `name` on `device`, since a model may be spread over several devices."""
-        key = (name, device)
+    def on(self, tensor: Tensor, device: torch.device) -> Tensor:
+        """Return one of the plan's tensors on `device`, since a model may be spread over several devices."""
+        key = (id(tensor), device)
         if key not in self._cache:
-            tensor = getattr(self, name)
-            self._cache[key] = None if tensor is None else tensor.to(device)
+            self._cache[key] = tensor.to(device)
         return self._cache[key]
 
-    def local_mask(self, like: Any, window: int | None) -> Any:
+    def places_on(self, device: torch.device) -> Tensor | None:
+        """Return `places` on `device`."""
+        return None if self.places is None else self.on(self.places, device)
+
+    def local_mask(self, like: Tensor, window: int | None) -> Tensor | None:
         """Return the additive mask [rows, 1, width, width] within suffixes; None where causal order suffices."""
         if self.ancestors is None and (window is None or self.width <= window):
             return None
@@ -69,16 +82,17 @@ class AttentionPlan:
         if key not in self._cache:
             import torch
 
-            seen = self.on("ancestors", like.device)
-            if seen is None:
+            if self.ancestors is None:
                 seen = torch.ones(self.width, self.width, dtype=torch.bool, device=like.device).tril()[None]
+            else:
+                seen = self.on(self.ancestors, like.device)
             if window is not None:
-                depths = self.on("depths", like.device)
+                depths = self.on(self.depths, like.device)
                 seen = seen & (depths[:, :, None] - depths[:, None, :] < window)
             self._cache[key] = _additive(seen.expand(self.rows, -1, -1), like)[:, None]
         return self._cache[key]
 
-    def prefix_mask(self, like: Any, window: int | None, *, seen: int, groups: int) -> Any:
+    def prefix_mask(self, like: Tensor, window: int | None, *, seen: int, groups: int) -> Tensor | None:
         """Return the additive mask [1, 1, groups * Q, seen] of a layer; None if it has no window."""
         if window is None:
             return None
@@ -86,8 +100,8 @@ class AttentionPlan:
         if key not in self._cache:
             import torch
 
-            depths = self.on("depths", like.device).flatten()
-            places = self.on("places", like.device)
+            depths = self.on(self.depths, like.device).flatten()
+            places = self.places_on(like.device)
             depths = depths if places is None else depths[places]
             back = torch.arange(seen, 0, -1, device=like.device)  # the prefix's last token is one before depth 0
             self._cache[key] = _additive(depths[:, None] + back[None] < window, like).repeat(groups, 1)[None, None]
@@ -109,7 +123,7 @@ def active_plan() -> Any:
     return getattr(_active, "plan", None)
 
 
-def register(name: str, attend: Callable[..., tuple[Any, None]]) -> None:
+def register(name: str, attend: Callable[..., tuple[Tensor, None]]) -> None:
     """Register an attention function with transformers; may be called repeatedly."""
     from transformers import AttentionInterface
 
@@ -117,15 +131,22 @@ def register(name: str, attend: Callable[..., tuple[Any, None]]) -> None:
 
 
 def cascade(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
-) -> tuple[Any, None]:
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
     """Attend, with the interface of transformers: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
     plan: AttentionPlan | None = active_plan()
     layer = getattr(module, "layer_idx", None)
     if plan is None or layer is None or layer not in plan.prefix:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        plain: tuple[Any, None] = sdpa_attention_forward(
+        plain: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **options
         )
         return plain
@@ -147,14 +168,14 @@ def cascade(
 
 
 def within_suffixes(
-    plan: AttentionPlan, query: Any, key: Any, value: Any, *, scale: float, window: int | None
-) -> tuple[Any, Any]:
+    plan: AttentionPlan, query: Tensor, key: Tensor, value: Tensor, *, scale: float, window: int | None
+) -> Attended:
     """Attend to each suffix's own keys; returns ([1, heads, Q, head size], log-sum-exp [1, heads, Q])."""
     _, heads, _, size = query.shape
     groups = heads // key.shape[1]
-    places = plan.on("places", query.device)
+    places = plan.places_on(query.device)
 
-    def block(flat: Any) -> Any:  # [1, heads, Q, size] -> [rows, heads, width, size]
+    def block(flat: Tensor) -> Tensor:  # [1, heads, Q, size] -> [rows, heads, width, size]
         if places is not None:
             padded = flat.new_zeros(flat.shape[1], plan.rows * plan.width, size)
             padded[:, places] = flat[0]
@@ -171,8 +192,8 @@ def within_suffixes(
 
 
 def attend(
-    query: Any, key: Any, value: Any, *, scale: float, mask: Any = None, causal: bool = False
-) -> tuple[Any, Any]:
+    query: Tensor, key: Tensor, value: Tensor, *, scale: float, mask: Tensor | None = None, causal: bool = False
+) -> Attended:
     """Compute attention and the log-sum-exp of its scores, with the fastest kernel that returns both.
 
     Args:
@@ -194,7 +215,7 @@ def attend(
         return _plain(query, key, value, scale=scale, mask=mask, causal=causal)
 
 
-def _on_cpu(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+def _on_cpu(query: Tensor, key: Tensor, value: Tensor, *, scale: float, mask: Tensor | None, causal: bool) -> Attended:
     import torch
 
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -202,7 +223,7 @@ def _on_cpu(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal
     return out, sums if sums.shape == out.shape[:3] else sums.transpose(1, 2)  # the order differs between releases
 
 
-def _on_cuda(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+def _on_cuda(query: Tensor, key: Tensor, value: Tensor, *, scale: float, mask: Tensor | None, causal: bool) -> Attended:
     import torch
 
     if mask is None and query.dtype in (torch.float16, torch.bfloat16):
@@ -216,7 +237,7 @@ def _on_cuda(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causa
     return out[0], out[1][..., : query.shape[2]]  # padded to a multiple of 32 queries
 
 
-def _plain(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+def _plain(query: Tensor, key: Tensor, value: Tensor, *, scale: float, mask: Tensor | None, causal: bool) -> Attended:
     import torch
 
     scores = (query.float() @ key.float().transpose(-1, -2)) * scale
@@ -229,7 +250,7 @@ def _plain(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal:
     return ((scores - sums.unsqueeze(-1)).exp() @ value.float()).to(query.dtype), sums
 
 
-def _aligned(mask: Any) -> Any:
+def _aligned(mask: Tensor) -> Tensor:
     """Return the mask with rows that begin at multiples of 16 elements, as the CUDA kernel requires."""
     import torch
 
@@ -239,7 +260,7 @@ def _aligned(mask: Any) -> Any:
     return torch.nn.functional.pad(mask, (0, 16 - length % 16))[..., :length]
 
 
-def _additive(seen: Any, like: Any) -> Any:
+def _additive(seen: Tensor, like: Tensor) -> Tensor:
     """Return 0 where `seen`, else the dtype's minimum, since -inf would give NaN in a row that sees nothing."""
     import torch
 
@@ -254,9 +275,9 @@ class Segments:
         self.lengths = tuple(lengths)
         self.bounds = (0, *accumulate(self.lengths))
         self.longest = max(self.lengths, default=0)
-        self._on: dict[Any, Any] = {}
+        self._on: dict[torch.device, Tensor] = {}
 
-    def on(self, device: Any) -> Any:
+    def on(self, device: torch.device) -> Tensor:
         """Return the bounds [segments + 1] on `device`, int32."""
         if device not in self._on:
             import torch
@@ -266,8 +287,8 @@ class Segments:
 
 
 def attend_segments(
-    query: Any, key: Any, value: Any, *, queries: Segments, keys: Segments, scale: float, causal: bool = False
-) -> tuple[Any, Any]:
+    query: Tensor, key: Tensor, value: Tensor, *, queries: Segments, keys: Segments, scale: float, causal: bool = False
+) -> Attended:
     """Attend from each segment of queries to the segment of keys with the same index.
 
     Args:
@@ -287,8 +308,15 @@ def attend_segments(
 
 
 def attend_in_pictures(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
-) -> tuple[Any, None]:
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
     """Attend within pictures or their windows, with transformers' interface.
 
     Without FlashAttention's own package, transformers instead makes a call per window, after waiting for the device in
@@ -312,7 +340,7 @@ def attend_in_pictures(
     return _one_by_one(query, key, value, ends, ends, scale=scale, causal=False)[0][None], None
 
 
-def use_for_pictures(model: Any) -> None:
+def use_for_pictures(model: Vlm) -> None:
     """Make the vision tower of `model` use `attend_in_pictures`, if it passes segments and its GPU has the kernel."""
     family = family_of(model)
     if family is None or not family.three_axes:  # only Qwen's towers have been tried
@@ -324,7 +352,7 @@ def use_for_pictures(model: Any) -> None:
         tower.config._attn_implementation = SEGMENT_ATTENTION
 
 
-def has_kernel(device: Any, dtype: Any) -> bool:
+def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
     """Return whether all segments are computed at once: on GPUs in half precision, if torch has the kernel."""
     return bool(device.type == "cuda" and dtype.itemsize == 2 and _torch_has_kernel())
 
@@ -335,8 +363,8 @@ def _torch_has_kernel() -> bool:
 
 
 def _varlen(
-    query: Any, key: Any, value: Any, segments: tuple[Any, Any, int, int], *, scale: float, causal: bool
-) -> tuple[Any, Any] | None:
+    query: Tensor, key: Tensor, value: Tensor, segments: tuple[Tensor, Tensor, int, int], *, scale: float, causal: bool
+) -> Attended | None:
     """Return the result of torch's kernel; None if it does not support this size."""
     import torch
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
@@ -363,8 +391,15 @@ def _names_grouped_heads() -> bool:
 
 
 def _one_by_one(
-    query: Any, key: Any, value: Any, queries: Sequence[int], keys: Sequence[int], *, scale: float, causal: bool
-) -> tuple[Any, Any]:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    queries: Sequence[int],
+    keys: Sequence[int],
+    *,
+    scale: float,
+    causal: bool,
+) -> Attended:
     import torch
 
     groups = query.shape[1] // key.shape[1]

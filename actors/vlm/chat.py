@@ -1,12 +1,14 @@
 """A model's chat format: its template and tokens, prompts and answers in it, and text that is not special tokens."""
 
+from __future__ import annotations
+
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
 import jinja2.sandbox
@@ -26,6 +28,12 @@ from actors.vlm.model_inputs import picture_tokens
 from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
 from actors.vlm.scoring_requests import AnswerCodes
 from actors.vlm.token_trees import common
+
+if TYPE_CHECKING:
+    from PIL import Image
+    from transformers import PretrainedConfig
+
+    from actors.vlm.model_types import Inputs, Pictures, Processor, Tensors
 
 # Some templates (Llama 3.2's, for prompts without a picture) write today's date into the prompt. Prompts must not
 # depend on the day, so the date is always the one that Llama's own template uses when it has no clock.
@@ -68,7 +76,12 @@ class ChatFormat:
     """
 
     def __init__(
-        self, processor: Any, *, bounds: PixelBounds = NO_BOUNDS, config: Any = None, keeps_pictures: bool = False
+        self,
+        processor: Processor,
+        *,
+        bounds: PixelBounds = NO_BOUNDS,
+        config: PretrainedConfig | None = None,
+        keeps_pictures: bool = False,
     ) -> None:
         bound_templates()
         self._sizer, self._config = PictureSizer(processor, bounds), config
@@ -83,8 +96,9 @@ class ChatFormat:
             raise ValueError("the model has no chat template; use an instruction-tuned model")
         renderer = processor if processor_template or not self.sees_pictures else self.tokenizer
         self._template: Callable[..., str] = renderer.apply_chat_template
-        is_dated = isinstance(template, str) and _TODAY.search(template)
-        self._options = {"chat_template": _TODAY.sub(_as_of_day, template)} if is_dated else {}
+        self._options: dict[str, str] = {}
+        if isinstance(template, str) and _TODAY.search(template):
+            self._options["chat_template"] = _TODAY.sub(_as_of_day, template)
         marks = {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
         # Converts a text so that special tokens of the model (the end of a turn, a picture) are read as text.
         self.as_data = DataTexts(special_tokens(self.tokenizer) | marks)
@@ -121,7 +135,7 @@ class ChatFormat:
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         return [start for start, _ in encoded["offset_mapping"]]
 
-    def inputs(self, text: str, pictures: Sequence[Any]) -> dict[str, Any]:
+    def inputs(self, text: str, pictures: Sequence[Image.Image]) -> Tensors:
         """Return the processor's tensors for a rendered prompt, by name, batch 1.
 
         All of them must be passed to the model: Qwen2.5-VL without `mm_token_type_ids`, for example, silently uses
@@ -142,7 +156,7 @@ class ChatFormat:
             return model_inputs.pack_for_vllm(tensors, marked_ids, shown, options)
         return dict(tensors)
 
-    def picture_tokens(self, inputs: Mapping[str, Any]) -> int | None:
+    def picture_tokens(self, inputs: Inputs) -> int | None:
         """Return the tokens of the pictures in `inputs` (`actors.vlm.model_inputs.picture_tokens`); None if unknown."""
         return None if self._config is None else picture_tokens(self._config, inputs)
 
@@ -235,7 +249,7 @@ def _as_of_day(call: re.Match[str]) -> str:
     return repr(DAY.strftime(call[2]))
 
 
-def _picture_marks(processor: Any) -> list[str]:
+def _picture_marks(processor: Processor) -> list[str]:
     """Return the tokens that mark a picture in a prompt: `boi_token` for Gemma, `image_token` for all others."""
     marks = (str(getattr(processor, name, None) or "") for name in ("boi_token", "image_token"))
     return [mark for mark in marks if mark]
@@ -261,7 +275,7 @@ class PromptTokens(NamedTuple):
         suffixes: token ids of each prompt after the shared ones.
     """
 
-    inputs: dict[str, Any]
+    inputs: Tensors
     shared: int
     suffixes: list[list[int]]
 
@@ -279,11 +293,11 @@ class Chat(ChatFormat):
 
     def __init__(
         self,
-        processor: Any,
+        processor: Processor,
         *,
         name: str,
         bounds: PixelBounds = NO_BOUNDS,
-        config: Any = None,
+        config: PretrainedConfig | None = None,
         keeps_pictures: bool = False,
     ) -> None:
         super().__init__(processor, bounds=bounds, config=config, keeps_pictures=keeps_pictures)
@@ -292,7 +306,7 @@ class Chat(ChatFormat):
         self._needs_whole = False  # whether suffixes must be tokenised with the whole prompt
         self._is_checked = False
 
-    def tokens(self, prompts: Sequence[Prompt], picture: Any) -> PromptTokens:
+    def tokens(self, prompts: Sequence[Prompt], picture: Pictures) -> PromptTokens:
         """Tokenise prompts that differ only in their suffixes.
 
         tokens(whole prompt) = shared tokens + suffix tokens, for each prompt. If the tokenizer merges text across the
@@ -327,7 +341,7 @@ class Chat(ChatFormat):
         system = self.as_data(first.system)
         return [replace(p, shared=shared, suffix=self.as_data(p.suffix), system=system) for p in prompts]
 
-    def rendered(self, prompt: Prompt, picture: Any) -> str:
+    def rendered(self, prompt: Prompt, picture: Pictures) -> str:
         """Return the prompt as the model's template writes it, up to where the model answers."""
         return self._opened(self.render(prompt.messages(picture if self.sees_pictures else None)), prompt.start)
 
@@ -369,7 +383,7 @@ class Chat(ChatFormat):
         code = codes[splits.index(False)]
         raise ValueError(f"{self.name} does not encode the answer {code!r} as separate tokens; use other codes")
 
-    def _frame(self, prompt: Prompt, picture: Any) -> tuple[str, str]:
+    def _frame(self, prompt: Prompt, picture: Pictures) -> tuple[str, str]:
         """Return the rendered text before and after the suffix."""
         rendered = self.rendered(replace(prompt, suffix=_SUFFIX_MARK), picture)
         head, mark, end = rendered.rpartition(_SUFFIX_MARK)
@@ -424,7 +438,7 @@ class Chat(ChatFormat):
         whole = self.render(conversation, open_turn=False)
         match = re.match(r"(\s*)A", whole.removeprefix(start)) if whole.startswith(start) else None
         end = self.ids(whole.removeprefix(start)[match.end() :]) if match else []
-        turn_end = end[0] if end else self.tokenizer.eos_token_id
+        turn_end: Any = end[0] if end else self.tokenizer.eos_token_id
         return start, match[1] if match else "", int(turn_end)
 
     def _opened(self, rendered: str, start: str) -> str:
@@ -444,8 +458,8 @@ class ChatEncoder(ChatFormat):
     """Encoder of user turns as the inputs of one model."""
 
     def encode(
-        self, turn: Sequence[Piece], pictures: Sequence[Any], *, start: str = "", system: str = ""
-    ) -> dict[str, Any]:
+        self, turn: Sequence[Piece], pictures: Sequence[Image.Image], *, start: str = "", system: str = ""
+    ) -> Tensors:
         """Return the inputs of one prompt: the system's turn, if any, the user's, and the beginning of the model's.
 
         Args:
@@ -563,7 +577,7 @@ class PromptText:
         sizes: (width, height) of the prompt's pictures, in order.
     """
 
-    def __init__(self, processor: Any, sizes: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, processor: Processor, sizes: Sequence[tuple[int, int]]) -> None:
         self._tokenizer, self._sizes = processor.tokenizer, list(sizes)
         mark = str(getattr(processor, "image_token", None) or "")
         self._marks = re.compile(rf"{re.escape(mark)}(?:\s*{re.escape(mark)})*") if mark else None

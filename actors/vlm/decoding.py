@@ -7,17 +7,26 @@ addresses: buffers with room for more tokens than the texts have so far, whose r
 which every layer sees all earlier tokens (`Family.packs`).
 """
 
+from __future__ import annotations
+
 import copy
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.vlm import attention, errors, families, model_inputs
 from actors.vlm.families import base_model, language_model
 from actors.vlm.model_inputs import PER_TOKEN
 from actors.vlm.settings import Sampling
 from actors.vlm.shared_prefix import attention_implementation, forget_positions
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import DynamicCache
+
+    from actors.vlm.model_types import DecodingState, KeysValues, Tensors, Vlm
 
 ROW_KEYS = (*PER_TOKEN, "position_ids")  # entries of the state with a row per prompt, besides the cache
 GRAPH_ATTENTION = "remine_decode"
@@ -27,7 +36,7 @@ MIN_STEPS = 16  # recording takes as long as a few steps
 log = logging.getLogger(__name__)
 
 
-def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, steps: int) -> None:
+def run_custom(model: Vlm, inputs: Tensors, decode: Callable[..., Tensor], *, pad_id: int, steps: int) -> None:
     """Run `decode` inside the library's `generate`.
 
     The model's own generation config is not used (Qwen2.5-VL has a repetition penalty of 1.05, Gemma 3 a top_k of 64).
@@ -50,7 +59,7 @@ def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, 
 
 
 @contextmanager
-def _hide_generation_config(model: Any) -> Iterator[None]:
+def _hide_generation_config(model: Vlm) -> Iterator[None]:
     """Hide the model's generation config, from which `generate` fills in what the call's config leaves unset.
 
     For instance, beams and several sequences per prompt would multiply the rows, and a static cache cannot be repeated.
@@ -65,7 +74,7 @@ def _hide_generation_config(model: Any) -> Iterator[None]:
         model.generation_config = config
 
 
-def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def encode_once(model: Vlm, input_ids: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
     """Run the prompts through the model; return (logits of the last position, state to continue from)."""
     outputs = model(
         **model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **state), return_dict=True
@@ -75,7 +84,7 @@ def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any,
     return outputs.logits[:, -1:], state | {"past_key_values": outputs.past_key_values}
 
 
-def repeated(state: dict[str, Any], repeats: int, *, rows: int, copied: bool = False) -> dict[str, Any]:
+def repeated(state: DecodingState, repeats: int, *, rows: int, copied: bool = False) -> DecodingState:
     """Return the state with each prompt's row repeated `repeats` times in succession.
 
     Args:
@@ -97,7 +106,7 @@ def repeated(state: dict[str, Any], repeats: int, *, rows: int, copied: bool = F
     return result
 
 
-def advance(model: Any, input_ids: Any, state: dict[str, Any], *, tokens: int) -> tuple[Any, dict[str, Any]]:
+def advance(model: Vlm, input_ids: Tensor, state: DecodingState, *, tokens: int) -> tuple[Tensor, DecodingState]:
     """Run the last `tokens` of `input_ids` after the cache; return (logits, state after them)."""
     state = model._update_model_kwargs_for_generation(
         _OutputsWithoutCache(), state, is_encoder_decoder=False, num_new_tokens=tokens
@@ -115,7 +124,7 @@ class _OutputsWithoutCache(dict[str, Any]):
     """A model's outputs without the cache, so that the update keeps the cache in the state."""
 
 
-def can_record(model: Any, *, steps: int) -> bool:
+def can_record(model: Vlm, *, steps: int) -> bool:
     """Return whether to decode `steps` tokens with a graph: on one GPU, for a family that packs, if they are enough."""
     devices = set((getattr(model, "hf_device_map", None) or {}).values())
     return model.device.type == "cuda" and len(devices) <= 1 and steps >= MIN_STEPS and families.packs(model)
@@ -131,13 +140,13 @@ class GraphDecoder:
         steps: the largest number of tokens to decode.
     """
 
-    def __init__(self, model: Any, state: dict[str, Any], *, samples: int, steps: int) -> None:
+    def __init__(self, model: Vlm, state: DecodingState, *, samples: int, steps: int) -> None:
         import torch
 
         attention.register(GRAPH_ATTENTION, attend_to_buffers)
         self._model = model
         layers = state["past_key_values"].layers
-        self._buffers: list[tuple[Any, Any]] = []
+        self._buffers: list[KeysValues] = []
         for layer in layers:  # one at a time, so that not all keys are in memory twice
             self._buffers.append((layer.keys.repeat_interleave(samples, 0), layer.values.repeat_interleave(samples, 0)))
             layer.keys = layer.values = None
@@ -154,11 +163,11 @@ class GraphDecoder:
         self._positions = starts.repeat_interleave(samples)[:, None].clone()
         self._place = torch.tensor([self._length], device=device)
         self._end = self._length + steps
-        self._graph: Any = None
-        self._logits: Any = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._logits: Tensor | None = None
         self._records = device.type == "cuda"
 
-    def step(self, tokens: Any) -> Any:
+    def step(self, tokens: Tensor) -> Tensor:
         """Return the logits [rows, vocabulary] after one more token per row; the next step overwrites them.
 
         Args:
@@ -175,6 +184,7 @@ class GraphDecoder:
         self._length += 1
         self._positions += 1
         self._place += 1
+        assert self._logits is not None
         return self._logits
 
     def _grow(self) -> None:
@@ -197,7 +207,7 @@ class GraphDecoder:
 
         try:
             here = torch.cuda.current_stream()
-            aside = torch.cuda.Stream()
+            aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             aside.wait_stream(here)
             with torch.cuda.stream(aside):
                 self._forward()  # selects and loads kernels, which cannot be recorded; the step overwrites these keys
@@ -213,7 +223,7 @@ class GraphDecoder:
         else:
             self._graph = graph
 
-    def _forward(self) -> Any:
+    def _forward(self) -> Tensor:
         with attention_implementation(self._model, GRAPH_ATTENTION):
             hidden = language_model(self._model)(
                 input_ids=self._tokens,
@@ -224,14 +234,16 @@ class GraphDecoder:
             ).last_hidden_state
         return self._model.get_output_embeddings()(hidden[:, -1])
 
-    def _cache(self) -> Any:
+    def _cache(self) -> DynamicCache:
         """Return a cache that writes into the buffers at the position of the step."""
         from transformers import DynamicCache
 
         buffers, place = self._buffers, self._place
 
         class BufferedCache(DynamicCache):  # type: ignore[misc] # transformers is not type-checked (pyproject.toml)
-            def update(self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
+            def update(
+                self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+            ) -> KeysValues:
                 keys, values = buffers[layer_idx]
                 return keys.index_copy_(2, place, key_states), values.index_copy_(2, place, value_states)
 
@@ -239,8 +251,15 @@ class GraphDecoder:
 
 
 def attend_to_buffers(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
-) -> tuple[Any, None]:
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor,
+    *,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
     """Attend from one token of each row, with transformers' interface.
 
     Heads that share keys become additional queries of these keys, so that keys are not copied for each head.
@@ -259,7 +278,7 @@ def attend_to_buffers(
     return out.reshape(rows, 1, heads, size), None
 
 
-def _offsets(model: Any, prompts: int) -> Any:
+def _offsets(model: Vlm, prompts: int) -> Tensor:
     """Return the difference [prompts] between positions and tokens that the last pass left on the module, or 0."""
     import torch
 
@@ -267,7 +286,7 @@ def _offsets(model: Any, prompts: int) -> Any:
     return torch.zeros(prompts, dtype=torch.long) if offsets is None else offsets.flatten()
 
 
-def draw(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
+def draw(logits: Tensor, numbers: Sequence[float], sampling: Sampling) -> Tensor:
     """Draw one token per row: the most likely one, or the one where a number falls on the cumulative distribution.
 
     The distribution covers the nucleus, the smallest set of most likely tokens with a probability of at least `top_p`.
@@ -290,7 +309,7 @@ def draw(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
     return choose(logits, numbers, sampling)
 
 
-def choose(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
+def choose(logits: Tensor, numbers: Sequence[float], sampling: Sampling) -> Tensor:
     """Return what `draw` returns for float32 logits; arbitrary tokens where they are not finite."""
     import torch
 

@@ -9,11 +9,13 @@
   precision, where small passes cannot keep the device busy, then `cascade`, then `batched`.
 """
 
+from __future__ import annotations
+
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
@@ -21,6 +23,12 @@ from actors.vlm import attention, errors, families, memory, model_inputs, packed
 from actors.vlm.packed import Item, PendingItems
 from actors.vlm.scoring_requests import AnswerCodes, RequestGroup
 from actors.vlm.shared_prefix import PassKind, forget_positions
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from actors.vlm.model_types import Inputs, Tensors, Vlm
 
 EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -45,7 +53,7 @@ class Engine(Protocol):
     name: str
 
     def log_likelihoods(
-        self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
+        self, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
         """Return the likelihoods of some of a group's requests.
 
@@ -61,11 +69,11 @@ class NaiveEngine:
 
     name = "naive"
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Vlm) -> None:
         self._model = model
 
     def log_likelihoods(
-        self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
+        self, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
         """See `Engine`; `budget` is not used."""
         prefix = model_inputs.cut(inputs, group.shared)
@@ -74,7 +82,7 @@ class NaiveEngine:
             for number in numbers
         ]
 
-    def _request(self, prompt: dict[str, Any], codes: AnswerCodes) -> RequestLikelihoods:
+    def _request(self, prompt: Tensors, codes: AnswerCodes) -> RequestLikelihoods:
         length = int(prompt["input_ids"].shape[1])
         if codes.rule == "code":
             logits = self.log_probabilities(prompt, last=1)
@@ -86,7 +94,7 @@ class NaiveEngine:
             tokens += length + len(sequence) - 1
         return RequestLikelihoods(logprobs, tokens)
 
-    def log_probabilities(self, inputs: dict[str, Any], *, last: int) -> Any:
+    def log_probabilities(self, inputs: Tensors, *, last: int) -> Tensor:
         """Return log-probabilities [last, vocabulary], float64, after the last tokens of a forward pass."""
         import torch
 
@@ -101,12 +109,12 @@ class NaiveEngine:
 class SharedPrefixEngine:
     """Engine that encodes the shared prefix once and runs the suffixes over it (`actors.vlm.shared_prefix`)."""
 
-    def __init__(self, model: Any, family: families.Family, name: PassKind) -> None:
+    def __init__(self, model: Vlm, family: families.Family, name: PassKind) -> None:
         self.name: str = name
         self._model, self._family, self._kind = model, family, name
 
     def log_likelihoods(
-        self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
+        self, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
         """See `Engine`."""
         likelihoods = shared_prefix.suffix_likelihoods(
@@ -128,13 +136,13 @@ class PackedEngine:
 
     name = "packed"
 
-    def __init__(self, model: Any, family: families.Family) -> None:
+    def __init__(self, model: Vlm, family: families.Family) -> None:
         self._model, self._family = model, family
         # Two passes are in flight: while the host waits for one of them, the device works on the other.
         self._streams = cycle([_stream(model.device) for _ in range(2)])
 
     def log_likelihoods(
-        self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
+        self, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
         """See `Engine`."""
         (values,) = self.launch([(group, numbers)], budget=budget)()
@@ -174,11 +182,11 @@ class PackedEngine:
             yield [parts[place] for place in places]
 
 
-def _stream(device: Any) -> Any:
+def _stream(device: torch.device) -> torch.cuda.Stream | None:
     """Return a stream of a GPU; None for other devices."""
     import torch
 
-    return torch.cuda.Stream(device) if device.type == "cuda" else None
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
 
 def _item(group: RequestGroup, numbers: Sequence[int]) -> Item:
@@ -202,7 +210,7 @@ class EngineChoice:
         ValueError: the engine is unknown, or does not support the model's family.
     """
 
-    def __init__(self, model: Any, *, requested: str, label: str) -> None:
+    def __init__(self, model: Vlm, *, requested: str, label: str) -> None:
         if requested not in ENGINES:
             raise ValueError(f"engine={requested}: must be one of {', '.join(ENGINES)}")
         self._model, self._label = model, label
@@ -230,7 +238,7 @@ class EngineChoice:
                 model.config.model_type,
             )
 
-    def settle(self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int) -> None:
+    def settle(self, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int) -> None:
         """Compare the candidates with the reference and choose one; arguments as for `Engine.log_likelihoods`.
 
         Engines may disagree in a release of transformers or torch that they were not tested with, or on a device with
@@ -254,7 +262,7 @@ class EngineChoice:
         self.current, self.is_settled = self.reference, True
 
 
-def _wants_packing(model: Any) -> bool:
+def _wants_packing(model: Vlm) -> bool:
     """Return whether several groups at once are faster: on GPUs, which small passes do not keep busy."""
     return attention.has_kernel(model.device, model.dtype)
 

@@ -1,7 +1,14 @@
 """Facts about models' architectures that the engines need to run suffixes over an encoded prefix."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+    from actors.vlm.model_types import Vlm
 
 SLIDING = "sliding_attention"
 
@@ -43,7 +50,7 @@ FAMILIES = {
 }
 
 
-def family_of(model: Any) -> Family | None:
+def family_of(model: Vlm) -> Family | None:
     """Return the family of `model`; None if the engines do not support it, at all or in this configuration."""
     family = FAMILIES.get(model.config.model_type)
     config = model.config.get_text_config()
@@ -54,12 +61,12 @@ def family_of(model: Any) -> Family | None:
     return family
 
 
-def base_model(model: Any) -> Any:
+def base_model(model: Vlm) -> Any:
     """Return the model without its output layer, which transformers' own `base_model` is not in all releases."""
     return getattr(model, "model", model)
 
 
-def language_model(model: Any) -> Any:
+def language_model(model: Vlm) -> Any:
     """Return the module that maps token ids and positions to the last hidden states."""
     base = base_model(model)
     for name in ("language_model", "text_model"):
@@ -68,13 +75,13 @@ def language_model(model: Any) -> Any:
     return base
 
 
-def packs(model: Any) -> bool:
+def packs(model: Vlm) -> bool:
     """Return whether several prompts can pass through `model` as one sequence (`actors.vlm.packed`)."""
     family = family_of(model)
     return family is not None and family.packs and not windows(model.config.get_text_config())
 
 
-def windows(config: Any) -> dict[int, int]:
+def windows(config: PretrainedConfig) -> dict[int, int]:
     """Return how many tokens back each layer sees, for the layers where that is limited."""
     kinds = getattr(config, "layer_types", None) or ()
     return {layer: int(config.sliding_window) for layer, kind in enumerate(kinds) if kind == SLIDING}

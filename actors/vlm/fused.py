@@ -4,6 +4,8 @@ transformers computes each of them in several passes over memory, which takes a 
 with 3 B parameters. Norms use torch's kernel, the others those of liger-kernel, if it is installed.
 """
 
+from __future__ import annotations
+
 import importlib.metadata
 import importlib.util
 import logging
@@ -11,16 +13,23 @@ import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.vlm import errors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from actors.vlm.model_types import Vlm
+
+    Rotation = Callable[..., tuple[Tensor, Tensor]]  # of queries and keys
 
 ALIGNMENT = 8  # 2-byte numbers; matrices whose rows are not aligned to 16 bytes get a kernel of half the speed
 TOLERANCE = 0.01  # share of the norm of transformers' result; half precision rounds to 0.004
 log = logging.getLogger(__name__)
 
 
-def fuse(model: Any) -> list[str]:
+def fuse(model: Vlm) -> list[str]:
     """Replace layers of `model` in place by fused ones with the same results up to rounding.
 
     Each kind of layer is first compared with its replacement on random numbers, and kept if they disagree.
@@ -37,7 +46,7 @@ def fuse(model: Any) -> list[str]:
     return replaced
 
 
-def library(model: Any) -> str | None:
+def library(model: Vlm) -> str | None:
     """Return liger-kernel with its version if it computes layers of `model`; None otherwise."""
     forwards = (getattr(layer, "_old_forward", layer.forward) for layer in model.modules())
     if any(getattr(forward, "__func__", None) is _gated_unit for forward in forwards):
@@ -45,12 +54,12 @@ def library(model: Any) -> str | None:
     return None
 
 
-def takes(tensor: Any) -> bool:
+def takes(tensor: Tensor) -> bool:
     """Return whether fused layers accept `tensor`."""
     return bool(tensor.device.type == "cuda" and tensor.dtype.itemsize == 2)
 
 
-def _fuse_layers(model: Any) -> list[str]:
+def _fuse_layers(model: Vlm) -> list[str]:
     forwards: dict[type, Callable[..., Any] | None] = {}  # the fused forward pass of each class
     for layer in model.modules():
         kind = type(layer)
@@ -79,16 +88,17 @@ def _fused_forward(layer: Any) -> Callable[..., Any] | None:
     return forward if _agree(type(layer).__name__, layer, partial(forward, layer), inputs) else None
 
 
-def _norm(self: Any, hidden_states: Any) -> Any:
+def _norm(self: Any, hidden_states: Tensor) -> Tensor:
     from torch.nn import functional
 
     return functional.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
 
 
-def _gated_unit(self: Any, x: Any) -> Any:
+def _gated_unit(self: Any, x: Tensor) -> Tensor:
     from liger_kernel.ops.swiglu import swiglu_forward
 
-    return self.down_proj(swiglu_forward(self.gate_proj(x), self.up_proj(x))[2])
+    output: Tensor = self.down_proj(swiglu_forward(self.gate_proj(x), self.up_proj(x))[2])
+    return output
 
 
 def _align(unit: Any) -> None:
@@ -111,7 +121,7 @@ def _align(unit: Any) -> None:
     down.in_features += missing
 
 
-def _fuse_rotations(model: Any) -> list[str]:
+def _fuse_rotations(model: Vlm) -> list[str]:
     """Replace the functions that attention layers call, in the modules of transformers that define them."""
     replaced = []
     for name in sorted({type(layer).__module__ for layer in model.modules()}):
@@ -127,21 +137,22 @@ def _fuse_rotations(model: Any) -> list[str]:
     return replaced
 
 
-def _rotated(q: Any, k: Any, cos: Any, sin: Any) -> Any:
+def _rotated(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     """Return `q` and `k` [batch, heads, tokens, head size], rotated in place."""
     from liger_kernel.ops.rope import rope_forward
 
-    return rope_forward(q, k, cos, sin)[:2]
+    rotated: tuple[Tensor, Tensor] = rope_forward(q, k, cos, sin)[:2]
+    return rotated
 
 
-def _rotated_patches(q: Any, k: Any, cos: Any, sin: Any) -> Any:
+def _rotated_patches(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     """Return `q` and `k` [patches, heads, head size], rotated by float32 angles [patches, head size]."""
     q, k = (states[None].transpose(1, 2) for states in (q, k))
-    rotated = _rotated(q, k, cos[None].float(), sin[None].float())
-    return tuple(states.transpose(1, 2)[0] for states in rotated)
+    rotated_q, rotated_k = _rotated(q, k, cos[None].float(), sin[None].float())
+    return rotated_q.transpose(1, 2)[0], rotated_k.transpose(1, 2)[0]
 
 
-def _tokens(model: Any) -> list[Any]:
+def _tokens(model: Vlm) -> list[Tensor]:
     """Return random arguments for the rotation of tokens."""
     config, weight = model.config.get_text_config(), next(model.parameters())
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -149,7 +160,7 @@ def _tokens(model: Any) -> list[Any]:
     return [_random(weight, 1, 5, count, size).transpose(1, 2) for count in heads] + _angles(weight, 1, 5, size)
 
 
-def _patches(model: Any) -> list[Any]:
+def _patches(model: Vlm) -> list[Tensor]:
     """Return random arguments for the rotation of patches, which are views of one projection."""
     config, weight = model.config.vision_config, next(model.parameters())
     size = config.hidden_size // config.num_heads
@@ -157,7 +168,7 @@ def _patches(model: Any) -> list[Any]:
     return [*states[:2], *(angles.float() for angles in _angles(weight, 5, size))]
 
 
-def _angles(like: Any, *shape: int) -> list[Any]:
+def _angles(like: Tensor, *shape: int) -> list[Tensor]:
     """Return cosines and sines of random angles, the same for both halves of a head."""
     angles = _random(like, *shape[:-1], shape[-1] // 2)
     double = (1,) * (angles.ndim - 1) + (2,)
@@ -171,7 +182,7 @@ _ROTATIONS = {
 }
 
 
-def _dispatched(original: Callable[..., Any], fused: Callable[..., Any], *, axes: int) -> Callable[..., Any]:
+def _dispatched(original: Rotation, fused: Rotation, *, axes: int) -> Rotation:
     """Return `original`, except for tensors that fused layers accept: other models of this process use it too.
 
     Args:
@@ -179,7 +190,7 @@ def _dispatched(original: Callable[..., Any], fused: Callable[..., Any], *, axes
     """
 
     @wraps(original)
-    def rotate(q: Any, k: Any, cos: Any, sin: Any, *args: Any, **options: Any) -> Any:
+    def rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *args: Any, **options: Any) -> tuple[Tensor, Tensor]:
         if takes(q) and cos.ndim == axes and cos.shape[-1] == q.shape[-1] and not args and not options:
             return fused(q, k, cos, sin)
         return original(q, k, cos, sin, *args, **options)
@@ -187,7 +198,7 @@ def _dispatched(original: Callable[..., Any], fused: Callable[..., Any], *, axes
     return rotate
 
 
-def _agree(name: str, original: Callable[..., Any], fused: Callable[..., Any], inputs: list[Any]) -> bool:
+def _agree(name: str, original: Callable[..., Any], fused: Callable[..., Any], inputs: list[Tensor]) -> bool:
     """Return whether both functions compute the same; failures of the device are raised."""
     import torch
 
@@ -207,7 +218,7 @@ def _agree(name: str, original: Callable[..., Any], fused: Callable[..., Any], i
     return True
 
 
-def _random(like: Any, *shape: int) -> Any:
+def _random(like: Tensor, *shape: int) -> Tensor:
     import torch
 
     return torch.randn(shape, device=like.device, dtype=like.dtype)

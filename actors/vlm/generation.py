@@ -10,9 +10,11 @@ boundary between two tokens. With `group_rows` equal to the samples per prompt, 
 its texts are bitwise reproducible on the same machine and versions.
 """
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +26,12 @@ from actors.vlm.engines import NaiveEngine
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.model_inputs import collate
 from actors.vlm.settings import Sampling
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import GenerationConfig
+
+    from actors.vlm.model_types import Inputs, Tensors, Vlm, WithEnds
 
 MIN_BUDGET = 64 << 20  # bytes
 # Bytes per entry of the vocabulary and row: logits, their softmax and its running sum in float64.
@@ -61,7 +69,7 @@ class TextGenerator:
 
     def __init__(
         self,
-        model: Any,
+        model: Vlm,
         *,
         pad_id: int,
         ends: Sequence[int] | None = None,
@@ -82,7 +90,7 @@ class TextGenerator:
         self.on_tokens: Callable[[int], None] | None = None
 
     def generate(
-        self, prompts: Sequence[dict[str, Any]], *, seeds: Sequence[Sequence[int]], sampling: Sampling
+        self, prompts: Sequence[Tensors], *, seeds: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[list[Generated] | ScoringError]:
         """Return the samples of each prompt, in the order of `prompts`.
 
@@ -128,7 +136,7 @@ class TextGenerator:
         if self.max_positions is not None:
             self.max_positions -= tokens
 
-    def token_logprobs(self, inputs: Mapping[str, Any], tokens: Sequence[int]) -> list[float]:
+    def token_logprobs(self, inputs: Inputs, tokens: Sequence[int]) -> list[float]:
         """Return the natural logarithm of the probability of each token of a text after a prompt."""
         whole = model_inputs.extended(model_inputs.on_device(self.model, inputs), list(tokens[:-1]))
         values = NaiveEngine(self.model).log_probabilities(whole, last=len(tokens))
@@ -194,7 +202,7 @@ class TextGenerator:
     def _attempt(
         self,
         group: Sequence[int],
-        prompts: Sequence[dict[str, Any]],
+        prompts: Sequence[Tensors],
         seeds: Sequence[Sequence[int]],
         sampling: Sampling,
     ) -> list[list[Generated] | ScoringError] | None:
@@ -218,7 +226,7 @@ class TextGenerator:
         return [reason]
 
     def _group(
-        self, prompts: Sequence[dict[str, Any]], seeds: Sequence[Sequence[int]], sampling: Sampling
+        self, prompts: Sequence[Tensors], seeds: Sequence[Sequence[int]], sampling: Sampling
     ) -> Iterator[list[Generated]]:
         samples = len(seeds[0])
         longest = max(int(prompt["input_ids"].shape[1]) for prompt in prompts)
@@ -233,7 +241,7 @@ class TextGenerator:
 
     def _run(
         self,
-        inputs: dict[str, Any],
+        inputs: Tensors,
         *,
         streams: Sequence[np.random.Generator],
         samples: int,
@@ -245,7 +253,7 @@ class TextGenerator:
         texts: list[list[int]] = [[] for _ in streams]
         has_ended: list[bool] = [False] * len(streams)
 
-        def decode(model: Any, input_ids: Any, generation_config: Any, **state: Any) -> Any:
+        def decode(model: Vlm, input_ids: Tensor, generation_config: GenerationConfig, **state: Any) -> Tensor:
             logits, state = encode_once(model, input_ids, state)
             logits = logits.repeat_interleave(samples, dim=0)
             recorded: GraphDecoder | None = None
@@ -281,7 +289,7 @@ class TextGenerator:
         ]
 
 
-def text_ends(model: Any, chat: ChatEncoder) -> list[int]:
+def text_ends(model: WithEnds, chat: ChatEncoder) -> list[int]:
     """Return the tokens that end a text: the end tokens of the model's generation config and of its tokenizer."""
     end_ids = set(_end_ids(model))
     if chat.tokenizer.eos_token_id is not None:
@@ -290,7 +298,7 @@ def text_ends(model: Any, chat: ChatEncoder) -> list[int]:
 
 
 def text_generator(
-    model: Any, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
+    model: Vlm, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
 ) -> TextGenerator:
     """Return the generator of a loaded model; texts end at an end token of the model's config or of its tokenizer."""
     return TextGenerator(
@@ -302,13 +310,13 @@ def text_generator(
     )
 
 
-def pad_token(chat: ChatEncoder, model: Any) -> int:
+def pad_token(chat: ChatEncoder, model: WithEnds) -> int:
     """Return the token id for padding; padding is masked, so any token will do."""
     pad_id = chat.tokenizer.pad_token_id
     return int(pad_id if pad_id is not None else next(iter(_end_ids(model)), 0))
 
 
-def _end_ids(model: Any) -> list[int]:
+def _end_ids(model: WithEnds) -> list[int]:
     """Return the ids of the end tokens in the model's config, in its order."""
     ids = model.generation_config.eos_token_id
     return [ids] if isinstance(ids, int) else list(ids or ())

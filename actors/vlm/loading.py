@@ -1,8 +1,10 @@
 """Loading of open-weight vision-language models, and the facts recorded about them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.devices import enable_onednn, find_dtype, has_cuda
 from actors.errors import ModelError, first_line, has_other_shapes
@@ -10,6 +12,11 @@ from actors.local_models import is_local
 from actors.model_files import is_s3, name_of, resolve
 from actors.vlm import attention, fused, memory
 from actors.vlm.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
+
+    from actors.vlm.model_types import Processor, Vlm
 
 
 class RaterFacts(NamedTuple):
@@ -49,8 +56,8 @@ def rater_name(model: str, *, revision: str | None = None) -> str:
 class LoadedModel(NamedTuple):
     """A model in transformers, its processor (`TextProcessor` for a text model), and the facts about it."""
 
-    model: Any
-    processor: Any
+    model: Vlm
+    processor: Processor
     facts: RaterFacts
 
 
@@ -81,7 +88,7 @@ def load_vlm(
     dtype: str = "auto",
     device_map: str = "auto",
     offload: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[PreTrainedModel, Processor]:
     """Load a model and its processor for inference, from safetensors only and without running remote code.
 
     Processes that load the same hub model wait for one download (the hub's cache locks each file) and map the same
@@ -152,7 +159,7 @@ def _load_error(model: str, revision: str | None, error: Exception) -> ModelErro
     )
 
 
-def refuse_blind(model: str, config: Any) -> None:
+def refuse_blind(model: str, config: PretrainedConfig) -> None:
     """Refuse a model with a processor that prepares no pictures if the model accepts pictures: it would see none.
 
     Raises:
@@ -193,7 +200,7 @@ def check_placement(model: str, places: Mapping[str, Any]) -> None:
         )
 
 
-def completed(processor: Any, config: Any) -> Any:
+def completed(processor: ProcessorMixin, config: PretrainedConfig) -> ProcessorMixin:
     """Fill in values that a processor's files leave open, from the model's `config`; return `processor`.
 
     LLaVA-NeXT checkpoints from before transformers 4.45 (such as neulab/Pangea-7B-hf) have `patch_size: null`, because
@@ -212,7 +219,7 @@ class TextProcessor:
 
     sees_pictures = False
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
 
     def __call__(self, text: Any = None, *, images: Any = None, **options: Any) -> Any:
@@ -236,7 +243,7 @@ def _as_text(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**message, "content": "".join(piece.get("text", "") for piece in content if piece["type"] == "text")}
 
 
-def model_facts(loaded: Any, *, model: str, revision: str | None = None, engine: str | None = None) -> RaterFacts:
+def model_facts(loaded: Vlm, *, model: str, revision: str | None = None, engine: str | None = None) -> RaterFacts:
     """Return the facts about a loaded model.
 
     Args:
@@ -258,7 +265,7 @@ def model_facts(loaded: Any, *, model: str, revision: str | None = None, engine:
     )
 
 
-def load_processor(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:
+def load_processor(model: str, *, revision: str | None = None, local_only: bool = False) -> Processor:
     """Return a model's processor (`TextProcessor` for a text model); loads no weights and runs no remote code.
 
     Args:
@@ -277,12 +284,13 @@ def load_processor(model: str, *, revision: str | None = None, local_only: bool 
         raise ModelError(f"{model}: cannot load the processor ({first_line(error)})") from error
     config = load_config(model, revision=revision, local_only=local_only)
     if hasattr(processor, "image_processor"):
-        return completed(processor, config)
+        whole: Processor = completed(processor, config)
+        return whole
     refuse_blind(model, config)
     return TextProcessor(processor)
 
 
-def load_config(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:
+def load_config(model: str, *, revision: str | None = None, local_only: bool = False) -> PretrainedConfig:
     """Return a model's config. Arguments and errors as for `load_processor`."""
     from transformers import AutoConfig
 

@@ -5,9 +5,11 @@ of the log-likelihoods of its tokens after this phrase. The prompt is encoded on
 `actors.vlm.debiasing` subtracts base rates.
 """
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +20,12 @@ from actors.vlm.errors import ScoringError
 from actors.vlm.generation import LOGIT_BYTES
 from actors.vlm.memory import BudgetedScorer
 from actors.vlm.scoring_requests import AnswerCodes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import GenerationConfig
+
+    from actors.vlm.model_types import DecodingState, Inputs, Tensors, Vlm
 
 LABELS_AT_ONCE = 32  # largest number of rows per repeated cache; more are not faster
 COMPARED = 2  # labels that are computed both ways for comparison
@@ -35,7 +43,7 @@ class CompletionScorer(BudgetedScorer):
         pad_id: any token id, for padding.
     """
 
-    def __init__(self, model: Any, *, pad_id: int) -> None:
+    def __init__(self, model: Vlm, *, pad_id: int) -> None:
         self.model = model
         self.pad_id = pad_id
         self.family = families.family_of(model)
@@ -47,7 +55,7 @@ class CompletionScorer(BudgetedScorer):
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._logit_bytes = int(text.vocab_size) * LOGIT_BYTES
 
-    def score(self, inputs: Mapping[str, Any], completions: Sequence[Sequence[int]]) -> list[float] | ScoringError:
+    def score(self, inputs: Inputs, completions: Sequence[Sequence[int]]) -> list[float] | ScoringError:
         """Return the natural logarithm of each completion's probability after one prompt, over the full vocabulary.
 
         Args:
@@ -69,12 +77,12 @@ class CompletionScorer(BudgetedScorer):
             return ScoringError("not_finite", "the model's likelihoods are not finite")
         return logprobs
 
-    def _log_likelihoods(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
+    def _log_likelihoods(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
         if not self._is_settled:
             self._settle(inputs, completions[:COMPARED])
         return (self._packed if self._is_packed else self._repeated)(inputs, completions)
 
-    def _settle(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> None:
+    def _settle(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> None:
         """Compare both ways on the first prompt; see `actors.vlm.engines.EngineChoice.settle`."""
         expected = self._repeated(inputs, completions)
         if not np.isfinite(expected).all():
@@ -86,7 +94,7 @@ class CompletionScorer(BudgetedScorer):
             log.warning("model %r: engine cascade is not used for labels (%s); this is slower", kind, reason)
         self._is_packed, self._is_settled = not reason, True
 
-    def _packed(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
+    def _packed(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
         """Pass all completions as one tree: the suffix is the prompt's last token, the completions are its answers."""
         assert self.family is not None
         prompt = model_inputs.on_device(self.model, inputs)
@@ -102,11 +110,11 @@ class CompletionScorer(BudgetedScorer):
         )
         return [logprob for (logprob,) in likelihoods.logprobs]
 
-    def _repeated(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
+    def _repeated(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
         """Pass completions as rows, each with a copy of the prompt's cache."""
         logprobs: list[float] = []
 
-        def measure(model: Any, input_ids: Any, generation_config: Any, **state: Any) -> Any:
+        def measure(model: Vlm, input_ids: Tensor, generation_config: GenerationConfig, **state: Any) -> Tensor:
             logits, state = encode_once(model, input_ids, state)
             rows = self._rows(int(input_ids.shape[1]), max(map(len, completions)))
             for first in range(0, len(completions), rows):
@@ -124,7 +132,7 @@ class CompletionScorer(BudgetedScorer):
         return max(1, min(LABELS_AT_ONCE, self.budget // row_bytes))
 
     def _group(
-        self, input_ids: Any, logits: Any, state: dict[str, Any], completions: Sequence[Sequence[int]]
+        self, input_ids: Tensor, logits: Tensor, state: DecodingState, completions: Sequence[Sequence[int]]
     ) -> list[float]:
         """Return the log-likelihoods of completions after a state that was repeated for them."""
         import torch

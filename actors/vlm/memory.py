@@ -1,12 +1,20 @@
 """The number of tokens that may pass through a model at once, from a memory budget instead of a batch size."""
 
+from __future__ import annotations
+
 import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from actors.vlm import errors
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig
+
+    from actors.vlm.model_types import Vlm
 
 SHARE = 0.5  # share of the memory free after loading the weights; the rest is for pictures and other processes
 # Longer passes are hardly faster: matrices are large enough for full speed, and memory does not grow with the labels.
@@ -26,7 +34,7 @@ class BudgetedScorer:
         budget: bytes.
     """
 
-    model: Any
+    model: Vlm
     label: str
     budget: int
     _least_budget: int
@@ -70,7 +78,7 @@ def gpu_share() -> float:
     return float(os.environ.get(GPU_SHARE, "1"))
 
 
-def free_bytes(device: Any) -> int:
+def free_bytes(device: torch.device) -> int:
     """Return the free memory of `device`; for a CPU, that of the machine or its container.
 
     On a GPU shared by several processes, this is the process's share less what it has allocated: the free memory
@@ -107,7 +115,7 @@ def gpu_bytes() -> list[int]:
     return [torch.cuda.get_device_properties(number).total_memory for number in range(torch.cuda.device_count())]
 
 
-def key_bytes(config: Any, itemsize: int) -> int:
+def key_bytes(config: PretrainedConfig, itemsize: int) -> int:
     """Return the bytes of one token's keys and values over all layers.
 
     Args:
@@ -119,7 +127,7 @@ def key_bytes(config: Any, itemsize: int) -> int:
     return int(2 * config.num_hidden_layers * heads * size * itemsize)
 
 
-def pass_bytes(config: Any, itemsize: int) -> int:
+def pass_bytes(config: PretrainedConfig, itemsize: int) -> int:
     """Return the bytes that one token takes in a layer: hidden states, projections, attention (see `key_bytes`)."""
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     width = 6 * config.hidden_size + 3 * config.intermediate_size + 4 * config.num_attention_heads * size
@@ -127,12 +135,12 @@ def pass_bytes(config: Any, itemsize: int) -> int:
     return int(width * itemsize + 3 * 4 * config.num_attention_heads * size)
 
 
-def least_budget(model: Any) -> int:
+def least_budget(model: Vlm) -> int:
     """Return the bytes of the smallest pass; a smaller budget has no effect."""
     return int(LEAST_TOKENS * pass_bytes(model.config.get_text_config(), model.dtype.itemsize))
 
 
-def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: str) -> int:
+def tokens_per_pass(model: Vlm, *, budget: int, prefix: int, width: int, kind: str) -> int:
     """Return how many tokens of suffixes fit into one pass.
 
     Args:
@@ -153,7 +161,7 @@ def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: s
     return max(LEAST_TOKENS, min(most, int(budget / per_token)))
 
 
-def packed_tokens(model: Any, *, budget: int) -> int:
+def packed_tokens(model: Vlm, *, budget: int) -> int:
     """Return how many tokens of several items may pass as one sequence while another one is in flight.
 
     The keys and values of both are kept for a while.

@@ -8,11 +8,21 @@ as the processor expects them, and the tokens that the processor makes of the wh
 ones. A prompt in vLLM's form is tokens with one mark per picture, the pictures, and options of the image processor.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.devices import upload
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+    from torch import Tensor
+    from transformers import PretrainedConfig
+
+    from actors.vlm.model_types import Inputs, Tensors, Vlm
 
 # The tensors of a processor's output with an entry per token; all others describe the picture.
 PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask")
@@ -20,12 +30,12 @@ LENGTH_BYTES = 8
 MARKED_IDS, OPTIONS, PICTURE = "marked_ids", "image_options", "picture_"  # names of tensors
 
 
-def cut(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
+def cut(inputs: Inputs, length: int) -> Tensors:
     """Return a processor's `inputs` with their first `length` tokens and the whole picture."""
     return {name: tensor[:, :length] if name in PER_TOKEN else tensor for name, tensor in inputs.items()}
 
 
-def extended(inputs: Mapping[str, Any], tokens: list[int]) -> dict[str, Any]:
+def extended(inputs: Inputs, tokens: list[int]) -> Tensors:
     """Return `inputs` followed by `tokens` of text."""
     import torch
 
@@ -48,7 +58,7 @@ def extended(inputs: Mapping[str, Any], tokens: list[int]) -> dict[str, Any]:
     return result
 
 
-def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
+def picture_tokens(config: PretrainedConfig, inputs: Inputs) -> int | None:
     """Return how many tokens the language model gets for the pictures in a processor's `inputs`; None if unknown.
 
     For a model with cross-attention these are the states that it attends to, without padding tiles. Marks of rows and
@@ -64,17 +74,17 @@ def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
     return None if token is None else int((inputs["input_ids"] == token).sum())
 
 
-def on_device(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def on_device(model: Vlm, inputs: Inputs) -> Tensors:
     """Return a processor's inputs on the model's device, with floating-point tensors in its dtype."""
     return {name: upload(tensor.to(dtype_in(model, tensor)), model.device) for name, tensor in inputs.items()}
 
 
-def dtype_in(model: Any, tensor: Any) -> Any:
+def dtype_in(model: Vlm, tensor: Tensor) -> torch.dtype:
     """Return the dtype in which `model` expects a tensor: its own for floating-point numbers."""
     return model.dtype if tensor.is_floating_point() else tensor.dtype
 
 
-def to_bytes(inputs: dict[str, Any]) -> bytes:
+def to_bytes(inputs: Tensors) -> bytes:
     """Return inputs as one buffer: the length of the safetensors data (8 bytes), then the data as an LZ4 frame.
 
     Normalised pixels have few distinct values, and Qwen's processor repeats each frame: the 23 MB of a one-megapixel
@@ -88,7 +98,7 @@ def to_bytes(inputs: dict[str, Any]) -> bytes:
     return len(buffer).to_bytes(LENGTH_BYTES, "little") + frame
 
 
-def from_bytes(data: bytes) -> dict[str, Any]:
+def from_bytes(data: bytes) -> Tensors:
     """Return the inputs in a buffer made by `to_bytes`."""
     import pyarrow as pa
     from safetensors.torch import load
@@ -97,7 +107,7 @@ def from_bytes(data: bytes) -> dict[str, Any]:
     return load(pa.decompress(memoryview(data)[LENGTH_BYTES:], length, codec="lz4", asbytes=True))
 
 
-def collate(batch: Sequence[dict[str, Any]], *, pad_id: int) -> dict[str, Any]:
+def collate(batch: Sequence[Tensors], *, pad_id: int) -> Tensors:
     """Return the inputs of several prompts as one batch, padded on the left so that all end in the same column.
 
     Tensors without a token axis (pixels, grid sizes) are concatenated. If pictures have different numbers of tiles, the
@@ -127,7 +137,7 @@ def collate(batch: Sequence[dict[str, Any]], *, pad_id: int) -> dict[str, Any]:
     return result
 
 
-def _left_padded(tensor: Any, length: int, fill: int) -> Any:
+def _left_padded(tensor: Tensor, length: int, fill: int) -> Tensor:
     import torch
 
     missing = length - tensor.shape[1]
@@ -136,7 +146,7 @@ def _left_padded(tensor: Any, length: int, fill: int) -> Any:
     return torch.cat([tensor.new_full((tensor.shape[0], missing, *tensor.shape[2:]), fill), tensor], dim=1)
 
 
-def _right_padded(tensor: Any, sizes: Sequence[int]) -> Any:
+def _right_padded(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
     padded = tensor.new_zeros((tensor.shape[0], *sizes))
     padded[tuple(slice(size) for size in tensor.shape)] = tensor
     return padded
@@ -155,8 +165,8 @@ class VllmPrompt(NamedTuple):
 
 
 def pack_for_vllm(
-    inputs: Mapping[str, Any], marked_ids: Sequence[int], pictures: Sequence[Any], options: Mapping[str, Any]
-) -> dict[str, Any]:
+    inputs: Inputs, marked_ids: Sequence[int], pictures: Sequence[Image.Image], options: Mapping[str, Any]
+) -> Tensors:
     """Return a prompt with pictures as tensors that can be passed between stages.
 
     Args:
@@ -174,12 +184,12 @@ def pack_for_vllm(
     return packed | {f"{PICTURE}{i}": torch.from_numpy(np.array(picture)) for i, picture in enumerate(pictures)}
 
 
-def unpack_for_vllm(inputs: Mapping[str, Any]) -> VllmPrompt:
+def unpack_for_vllm(inputs: Inputs) -> VllmPrompt:
     """Return a prompt from the tensors of `pack`, or from a processor's output if it shows no picture."""
     return vllm_prompts_of(inputs, shared=int(inputs["input_ids"].shape[1]))([])
 
 
-def vllm_prompts_of(inputs: Mapping[str, Any], *, shared: int) -> Callable[[Sequence[int]], VllmPrompt]:
+def vllm_prompts_of(inputs: Inputs, *, shared: int) -> Callable[[Sequence[int]], VllmPrompt]:
     """Return a function that makes a prompt of each suffix; the pictures, the same in all prompts, are made once.
 
     Args:

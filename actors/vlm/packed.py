@@ -5,10 +5,12 @@ launch the work. Several items together keep it busy: their prefixes pass as one
 its own prefix, then all their suffixes as another, in which each sees its own item's prefix and its own row.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.devices import upload_joined
 from actors.vlm import attention, memory, model_inputs, token_trees
@@ -26,6 +28,12 @@ from actors.vlm.shared_prefix import (
 )
 from actors.vlm.token_trees import SuffixNodes, TokenTree
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import DynamicCache
+
+    from actors.vlm.model_types import Inputs, KeysValues, Tensors, Vlm
+
 PACKED_ATTENTION = "remine_packed"
 
 
@@ -39,7 +47,7 @@ class Item(NamedTuple):
         shared: tokens that all prompts begin with.
     """
 
-    inputs: Mapping[str, Any]
+    inputs: Inputs
     suffixes: Sequence[list[int]]
     answers: Sequence[AnswerCodes]
     shared: int
@@ -73,8 +81,8 @@ class PendingItems:
 class _Prefixes(NamedTuple):
     """The common beginnings of items' prompts: each item's inputs on the CPU, and the positions of its tokens."""
 
-    inputs: list[dict[str, Any]]
-    positions: list[Any]  # [axes, tokens] int64
+    inputs: list[Tensors]
+    positions: list[Tensor]  # [axes, tokens] int64
 
     @property
     def lengths(self) -> Segments:
@@ -90,7 +98,7 @@ class _Suffixes(NamedTuple):
     answers: list[Sequence[AnswerCodes]]
 
 
-def launch(model: Any, family: Family, items: Sequence[Item], *, budget: int) -> PendingItems:
+def launch(model: Vlm, family: Family, items: Sequence[Item], *, budget: int) -> PendingItems:
     """Give the device the work of all items without waiting for results.
 
     Args:
@@ -115,7 +123,7 @@ def launch(model: Any, family: Family, items: Sequence[Item], *, budget: int) ->
     return PendingItems(passes, counts)
 
 
-def _prefixes(model: Any, family: Family, items: Sequence[Item]) -> _Prefixes:
+def _prefixes(model: Vlm, family: Family, items: Sequence[Item]) -> _Prefixes:
     every, positions = [], []
     for item in items:
         more = token_trees.shared_length(item.suffixes)
@@ -176,7 +184,7 @@ class PackedPlan:
 
     rows: Segments
     trees: attention.AttentionPlan | None = None
-    prefixes: "PackedPrefixes | None" = None
+    prefixes: PackedPrefixes | None = None
 
 
 class PackedPrefixes(NamedTuple):
@@ -188,14 +196,21 @@ class PackedPrefixes(NamedTuple):
         queries: number of tokens of each item's rows; 0 for an item without rows in this pass.
     """
 
-    layers: Mapping[int, tuple[Any, Any]]
+    layers: Mapping[int, KeysValues]
     keys: Segments
     queries: Segments
 
 
 def attend_packed(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
-) -> tuple[Any, None]:
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
     """Attend according to the active plan, with transformers' interface: -> [1, Q, heads, head size]."""
     plan: PackedPlan = attention.active_plan()
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -214,7 +229,7 @@ def attend_packed(
     return near.lerp(far, weight.to(near.dtype))[None], None
 
 
-def _positions(model: Any, family: Family, inputs: Mapping[str, Any]) -> Any:
+def _positions(model: Vlm, family: Family, inputs: Inputs) -> Tensor:
     """Return the positions [axes, tokens] of a prompt's tokens, as the model computes them."""
     import torch
 
@@ -224,15 +239,15 @@ def _positions(model: Any, family: Family, inputs: Mapping[str, Any]) -> Any:
     if inputs.get("image_grid_thw") is None:
         return torch.arange(count)[None].expand(3, -1)
     names = ("input_ids", "image_grid_thw", "mm_token_type_ids")
-    positions, _ = base_model(model).get_rope_index(**{name: inputs[name] for name in names if name in inputs})
+    positions: Tensor = base_model(model).get_rope_index(**{name: inputs[name] for name in names if name in inputs})[0]
     return positions[:, 0]
 
 
-def _encode(model: Any, prefixes: _Prefixes) -> dict[int, tuple[Any, Any]]:
+def _encode(model: Vlm, prefixes: _Prefixes) -> dict[int, KeysValues]:
     """Pass all prefixes as one sequence; return keys and values [1, key heads, tokens, head size] by layer."""
     import torch
 
-    inputs: dict[str, Any] = {}
+    inputs: Tensors = {}
     for name in dict.fromkeys(name for of_prefix in prefixes.inputs for name in of_prefix):
         if name != "attention_mask":  # there is no padding
             parts = [of_prefix[name] for of_prefix in prefixes.inputs if name in of_prefix]
@@ -252,14 +267,14 @@ def _encode(model: Any, prefixes: _Prefixes) -> dict[int, tuple[Any, Any]]:
     return layers
 
 
-def _cache() -> tuple[Any, dict[int, tuple[Any, Any]]]:
+def _cache() -> tuple[DynamicCache, dict[int, KeysValues]]:
     """Return a cache for one pass and the keys and values that it stores; transformers' own cache copies them."""
     from transformers import DynamicCache
 
-    layers: dict[int, tuple[Any, Any]] = {}
+    layers: dict[int, KeysValues] = {}
 
     class LayerCache(DynamicCache):  # type: ignore[misc] # transformers is not type-checked (pyproject.toml)
-        def update(self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
+        def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> KeysValues:
             layers[layer_idx] = key_states, value_states
             return key_states, value_states
 
@@ -285,13 +300,13 @@ def _passes(rows: Sequence[Sequence[TokenTree]], most: int) -> Iterator[list[tup
 
 
 def _suffix_pass(
-    model: Any,
+    model: Vlm,
     family: Family,
     suffixes: _Suffixes,
     chosen: Sequence[tuple[int, int]],
     *,
     lengths: Segments,
-    layers: Mapping[int, tuple[Any, Any]],
+    layers: Mapping[int, KeysValues],
     starts: Sequence[int],
 ) -> tuple[PendingLikelihoods, list[tuple[int, int]]]:
     """Pass some rows as one sequence; return the likelihoods of their suffixes, and (item, suffix) of each."""

@@ -13,12 +13,19 @@ tiling models add. How it is applied depends on the image processor:
 If the processor's own bound is tighter, it is kept.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
+
+if TYPE_CHECKING:
+    from transformers import BaseImageProcessor
+
+    from actors.vlm.model_types import Processor
 
 # 1,280 tokens of 28 x 28 pixels: the upper end of the range that Qwen's model cards recommend instead of the default.
 DEFAULT_MAX_PIXELS = 1280 * 28 * 28
@@ -74,7 +81,7 @@ class PictureSizer:
         bounds: bounds of the pictures' pixels.
     """
 
-    def __init__(self, processor: Any, bounds: PixelBounds) -> None:
+    def __init__(self, processor: Processor, bounds: PixelBounds) -> None:
         self.bounds = bounds
         self._images = getattr(processor, "image_processor", None)
         name = type(self._images).__name__
@@ -100,15 +107,16 @@ def _resized(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 _Size = tuple[int, int]  # width, height
+_Sizing = tuple[list[_Size], dict[str, Any]]
 # (image processor, bounds, sizes of a prompt's pictures) -> (sizes to resample them to, options of the call)
-_Method = Callable[[Any, PixelBounds, Sequence[_Size]], tuple[list[_Size], dict[str, Any]]]
+_Method = Callable[[Any, PixelBounds, Sequence[_Size]], _Sizing]
 
 
-def _unknown(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+def _unknown(images: BaseImageProcessor, bounds: PixelBounds, sizes: Sequence[_Size]) -> _Sizing:
     return [bounds.size(*size) for size in sizes], {}
 
 
-def _by_area(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+def _by_area(images: BaseImageProcessor, bounds: PixelBounds, sizes: Sequence[_Size]) -> _Sizing:
     """Set the bounds of a processor that has its own; it calls them edges but means areas.
 
     When enlarging, the processor rounds both edges up to whole cells, which may exceed the upper bound: such pictures
@@ -133,7 +141,7 @@ def _enlarged(size: _Size, *, cell: int, least: int) -> int:
     return math.ceil(size[0] * scale / cell) * math.ceil(size[1] * scale / cell) * cell * cell
 
 
-def _by_edge(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+def _by_edge(images: BaseImageProcessor, bounds: PixelBounds, sizes: Sequence[_Size]) -> _Sizing:
     """Set the longest edge, from which the processor cuts square tiles; pictures of a prompt share the smallest one."""
     tile, default = int(images.max_image_size["longest_edge"]), int(images.size["longest_edge"])
     if bounds.max_pixels is None or not getattr(images, "do_image_splitting", True):
@@ -156,7 +164,7 @@ def _largest_edge(size: _Size, *, tile: int, default: int, most: int) -> int:
     return tile
 
 
-def _by_grid(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+def _by_grid(images: BaseImageProcessor, bounds: PixelBounds, sizes: Sequence[_Size]) -> _Sizing:
     grids = [(int(width), int(height)) for height, width in images.image_grid_pinpoints]
     most = bounds.max_pixels
     if most is None or max(width * height for width, height in grids) <= most:
@@ -194,11 +202,11 @@ def _chosen_grid(size: _Size, grids: Sequence[_Size]) -> _Size:
     return max(grids, key=kept)
 
 
-def _by_tiles(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+def _by_tiles(images: BaseImageProcessor, bounds: PixelBounds, sizes: Sequence[_Size]) -> _Sizing:
     return _up_to(images.max_image_tiles * images.size["height"] * images.size["width"], bounds, sizes), {}
 
 
-def _by_square(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+def _by_square(images: BaseImageProcessor, bounds: PixelBounds, sizes: Sequence[_Size]) -> _Sizing:
     if getattr(images, "do_pan_and_scan", None):  # it also scales crops of the picture
         return _unknown(images, bounds, sizes)
     return _up_to(images.size["height"] * images.size["width"], bounds, sizes), {}

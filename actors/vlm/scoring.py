@@ -4,10 +4,12 @@ An answer's probability is its share of the probability of all allowed answers; 
 reported as `outside_mass`. `actors.vlm.engines` computes the likelihoods.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from actors.vlm import errors, model_inputs
 from actors.vlm.chat import Chat
@@ -16,6 +18,11 @@ from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.memory import BudgetedScorer
 from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.scoring_requests import AnswerCodes, RequestGroup, Scores, ScoringRequest, group_by_prefix
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+    from actors.vlm.model_types import Processor, Vlm
 
 PACKED_GROUPS = 64  # groups whose tensors are in memory at a time where several pass together
 MAX_CACHED_CODES = 1000  # sets of allowed answers whose tokens are cached
@@ -31,7 +38,12 @@ class AnswerScorer:
     """
 
     def __init__(
-        self, config: Any, processor: Any, *, bounds: PixelBounds = NO_BOUNDS, keeps_pictures: bool = False
+        self,
+        config: PretrainedConfig,
+        processor: Processor,
+        *,
+        bounds: PixelBounds = NO_BOUNDS,
+        keeps_pictures: bool = False,
     ) -> None:
         self.processor = processor
         self.max_tokens: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
@@ -182,8 +194,8 @@ class ClosedSetScorer(AnswerScorer, BudgetedScorer):
 
     def __init__(
         self,
-        model: Any,
-        processor: Any,
+        model: Vlm,
+        processor: Processor,
         *,
         engine: str = "auto",
         memory_budget_gb: float | None = None,

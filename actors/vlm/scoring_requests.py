@@ -7,10 +7,12 @@ answers is known. The log-likelihoods of an answer's tokens are summed, not aver
 later tokens follow from the first ones.
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,6 +20,15 @@ from actors.devices import upload
 from actors.rubrics.pieces import Piece
 from actors.rubrics.prompts import Prompt
 from actors.vlm.errors import ScoringError
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+    from torch import Tensor
+
+    CopiedValues = tuple[Tensor, torch.cuda.Event | None]  # on the CPU, complete after the event, or already
+
+    from actors.vlm.model_types import Inputs, Tensors, Vlm
 
 Rule = Literal["code", "sequence"]
 LOGITS_BYTES = 256 << 20  # of one chunk of logits [nodes, vocabulary], float32
@@ -58,7 +69,7 @@ class ScoringRequest:
     """
 
     prompt: Prompt
-    picture: Any
+    picture: Image.Image | tuple[Image.Image, ...] | None
     codes: tuple[str, ...]
 
 
@@ -96,7 +107,7 @@ class RequestGroup:
     """
 
     places: list[int]
-    inputs: dict[str, Any] = field(default_factory=dict)
+    inputs: Tensors = field(default_factory=dict)
     suffixes: list[list[int]] = field(default_factory=list)
     shared: int = 0
     answers: list[AnswerCodes] = field(default_factory=list)
@@ -105,12 +116,12 @@ class RequestGroup:
     @classmethod
     def of_suffixes(
         cls,
-        inputs: Mapping[str, Any],
+        inputs: Inputs,
         suffixes: Sequence[Sequence[int]],
         answers: Sequence[AnswerCodes],
         *,
         shared: int,
-    ) -> "RequestGroup":
+    ) -> RequestGroup:
         """Return the group of prompts that a CPU stage tokenized.
 
         Args:
@@ -125,7 +136,7 @@ class RequestGroup:
         """Return the number of tokens of the whole prompt of request `number`."""
         return self.shared + len(self.suffixes[number])
 
-    def subset(self, numbers: Sequence[int]) -> "RequestGroup":
+    def subset(self, numbers: Sequence[int]) -> RequestGroup:
         """Return a group of the requests with these numbers."""
         return replace(
             self,
@@ -155,7 +166,7 @@ class AnswerNodes(NamedTuple):
 class PendingLikelihoods:
     """Likelihoods of answers that the device may still be computing."""
 
-    def __init__(self, chunks: Sequence[tuple[Any, Any]], steps: Sequence[Sequence[Sequence[int]]]) -> None:
+    def __init__(self, chunks: Sequence[CopiedValues], steps: Sequence[Sequence[Sequence[int]]]) -> None:
         """Keep the values without waiting for the device.
 
         Args:
@@ -174,7 +185,7 @@ class PendingLikelihoods:
         return [[sum(values[i] for i in steps) for steps in request_steps] for request_steps in self._steps]
 
 
-def log_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) -> list[list[float]]:
+def log_likelihoods(model: Vlm, hidden: Tensor, requests: Sequence[AnswerNodes]) -> list[list[float]]:
     """Return the natural logarithm of each answer's probability, for each request.
 
     Args:
@@ -183,7 +194,7 @@ def log_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) ->
     return pending_likelihoods(model, hidden, requests).result()
 
 
-def pending_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) -> PendingLikelihoods:
+def pending_likelihoods(model: Vlm, hidden: Tensor, requests: Sequence[AnswerNodes]) -> PendingLikelihoods:
     """Begin to compute what `log_likelihoods` returns, without waiting for the device."""
     pairs: list[tuple[int, int]] = []  # (node, token) whose log-probability is needed
     answer_steps: list[list[list[int]]] = []  # request -> answer -> indices in `pairs`
@@ -208,7 +219,7 @@ def pending_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]
     return PendingLikelihoods(_log_probabilities(model, hidden, [pairs[i] for i in order]), steps_in_order)
 
 
-def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
+def _log_probabilities(model: Vlm, hidden: Tensor, pairs: Sequence[tuple[int, int]]) -> list[CopiedValues]:
     """Return log-probabilities of each `token` after `node`, over the full vocabulary, as chunks for the results.
 
     Args:
@@ -223,7 +234,7 @@ def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]
     config = model.config.get_text_config()
     step = max(1, LOGITS_BYTES // (4 * config.vocab_size))
     head, cap = model.get_output_embeddings(), getattr(config, "final_logit_softcapping", None)
-    chunks: list[tuple[Any, Any]] = []
+    chunks: list[CopiedValues] = []
     with torch.inference_mode():
         states = hidden[upload(torch.tensor(nodes), hidden.device)]
         for begin in range(0, len(nodes), step):
@@ -239,7 +250,7 @@ def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]
     return chunks
 
 
-def _on_the_way(values: Any) -> tuple[Any, Any]:
+def _on_the_way(values: Tensor) -> CopiedValues:
     """Return a copy of `values` on the CPU, and the event after which it is complete; None if it already is."""
     import torch
 
@@ -247,6 +258,6 @@ def _on_the_way(values: Any) -> tuple[Any, Any]:
         return values.cpu(), None
     host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
     host.copy_(values, non_blocking=True)
-    event: Any = torch.cuda.Event()
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
     event.record(torch.cuda.current_stream(values.device))
     return host, event

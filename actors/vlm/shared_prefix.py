@@ -5,16 +5,25 @@ over suffixes, which return the same hidden states: `cascade` puts all suffixes 
 `actors.vlm.attention`; `batched` has one row per suffix over an expanded cache and uses the model's usual attention.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from actors.devices import upload
 from actors.vlm import attention, memory, model_inputs, token_trees
 from actors.vlm.families import SLIDING, Family, base_model, language_model, windows
 from actors.vlm.scoring_requests import AnswerCodes, AnswerNodes, log_likelihoods
 from actors.vlm.token_trees import PackedRows, TokenTree, block
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import DynamicCache, PretrainedConfig
+
+    from actors.vlm.model_types import Inputs, KeysValues, Tensors, Vlm
 
 PassKind = Literal["cascade", "batched"]
 PLAIN = "sdpa"  # transformers' name of the attention that all families support
@@ -40,12 +49,12 @@ class Prefix:
 
     length: int
     position: int
-    layers: dict[int, tuple[Any, Any]]
-    cross: dict[int, tuple[Any, Any]]
-    cross_mask: Any
+    layers: dict[int, KeysValues]
+    cross: dict[int, KeysValues]
+    cross_mask: Tensor | None
 
 
-def encode(model: Any, family: Family, inputs: Mapping[str, Any]) -> Prefix:
+def encode(model: Vlm, family: Family, inputs: Inputs) -> Prefix:
     """Pass `inputs` through the model and return the prefix.
 
     Args:
@@ -75,7 +84,7 @@ def encode(model: Any, family: Family, inputs: Mapping[str, Any]) -> Prefix:
 
 
 @contextmanager
-def last_layer_at(model: Any, nodes: Any) -> Iterator[None]:
+def last_layer_at(model: Vlm, nodes: Tensor | None) -> Iterator[None]:
     """Compute the last layer's feed-forward only for some tokens; the output of the others is not read.
 
     This saves 7 % of the work in a model with ten layers and 2 % with thirty.
@@ -84,14 +93,14 @@ def last_layer_at(model: Any, nodes: Any) -> Iterator[None]:
         nodes: [n] indices of the tokens in the flattened pass, int64; None: all.
     """
     feed = None if nodes is None else getattr(language_model(model).layers[-1], "mlp", None)
-    if feed is None:
+    if feed is None or nodes is None:
         yield
         return
     import torch
 
     whole, before = feed.forward, feed.__dict__.get("forward")  # accelerate replaces `forward` on the instance
 
-    def partial(hidden: Any) -> Any:
+    def partial(hidden: Tensor) -> Tensor:
         output = torch.zeros_like(hidden)
         if nodes.numel():
             places = upload(nodes, hidden.device)
@@ -107,20 +116,20 @@ def last_layer_at(model: Any, nodes: Any) -> Iterator[None]:
             feed.forward = before
 
 
-def forget_positions(model: Any) -> None:
+def forget_positions(model: Vlm) -> None:
     """Clear the position offset of the last picture, which Qwen keeps on the module and applies to the next prompt."""
     for module in (model, base_model(model)):
         if hasattr(module, "rope_deltas"):
             module.rope_deltas = None
 
 
-def _offset(model: Any) -> int:
+def _offset(model: Vlm) -> int:
     """Return the difference between positions and tokens that the last pass left on the module; 0 without a picture."""
     offset = getattr(base_model(model), "rope_deltas", None)
     return 0 if offset is None else int(offset.flatten()[0])
 
 
-def shell(prefix: Prefix, *, rows: int, config: Any, is_joined: bool) -> Any:
+def shell(prefix: Prefix, *, rows: int, config: PretrainedConfig, is_joined: bool) -> DynamicCache:
     """Return a cache over the prefix's tensors for one pass; what the pass computes is not stored in it.
 
     Args:
@@ -132,7 +141,7 @@ def shell(prefix: Prefix, *, rows: int, config: Any, is_joined: bool) -> Any:
     from transformers.cache_utils import DynamicLayer
 
     class CacheShell(DynamicCache):  # type: ignore[misc] # transformers is not type-checked (pyproject.toml)
-        def update(self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
+        def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> KeysValues:
             if not is_joined:
                 return key_states, value_states
             import torch
@@ -157,14 +166,14 @@ def shell(prefix: Prefix, *, rows: int, config: Any, is_joined: bool) -> Any:
 
 
 def hidden_states(
-    model: Any,
+    model: Vlm,
     family: Family,
     prefix: Prefix,
     rows: Sequence[TokenTree],
     *,
     kind: PassKind,
     read: Sequence[int] | None = None,
-) -> Any:
+) -> Tensor:
     """Return the last hidden states of the tokens of `rows` after `prefix`.
 
     Args:
@@ -181,7 +190,7 @@ def hidden_states(
         return (_cascade if kind == "cascade" else _batched)(model, family, prefix, packed, nodes)
 
 
-def _cascade(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Any) -> Any:
+def _cascade(model: Vlm, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Tensor | None) -> Tensor:
     import torch
 
     config = model.config.get_text_config()
@@ -215,7 +224,7 @@ def _cascade(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, n
     return padded.reshape(count, width, -1)
 
 
-def _batched(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Any) -> Any:
+def _batched(model: Vlm, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Tensor | None) -> Tensor:
     import torch
 
     config = model.config.get_text_config()
@@ -226,7 +235,7 @@ def _batched(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, n
     device = _device(model)
     depths = suffixes.depths
 
-    def visible(seen: int, window: int | None) -> Any:  # [rows, 1, width, seen + width]
+    def visible(seen: int, window: int | None) -> Tensor:  # [rows, 1, width, seen + width]
         prefix_part = torch.ones(count, width, seen, dtype=torch.bool)
         row_part = ancestors
         if window is not None:
@@ -238,7 +247,7 @@ def _batched(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, n
     limited = windows(config)
     seen = {layer: keys.shape[2] for layer, (keys, _) in prefix.layers.items()}
     full = next((n for layer, n in seen.items() if layer not in limited), prefix.length)
-    mask: Any = visible(full, None)
+    mask: Tensor | Tensors = visible(full, None)
     if limited:
         layer, window = next(iter(limited.items()))
         mask = {"full_attention": mask, SLIDING: visible(seen[layer], window)}
@@ -246,7 +255,16 @@ def _batched(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, n
         return text_pass(model, family, prefix, suffixes.ids, depths, mask=mask, is_joined=True)
 
 
-def text_pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any, *, mask: Any, is_joined: bool) -> Any:
+def text_pass(
+    model: Vlm,
+    family: Family,
+    prefix: Prefix,
+    ids: Tensor,
+    depths: Tensor,
+    *,
+    mask: Tensor | Tensors | None,
+    is_joined: bool,
+) -> Tensor:
     """Return the text model's last hidden states [rows, length, hidden] of tokens after `prefix`.
 
     Args:
@@ -258,13 +276,13 @@ def text_pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any,
     rows, length = ids.shape
     device = _device(model)
     positions = upload(depths + prefix.position, device)
-    extra: dict[str, Any] = {}
+    extra: Tensors = {}
     if family.three_axes:
         positions = positions[None].expand(3, -1, -1)
     if prefix.cross_mask is not None:
         extra = _cross_masks(model, prefix.cross_mask, rows, length)
     config = model.config.get_text_config()
-    return language_model(model)(
+    states: Tensor = language_model(model)(
         input_ids=upload(ids, device),
         attention_mask=mask,
         position_ids=positions,
@@ -272,9 +290,10 @@ def text_pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any,
         use_cache=True,
         **extra,
     ).last_hidden_state
+    return states
 
 
-def _cross_masks(model: Any, row: Any, rows: int, length: int) -> dict[str, Any]:
+def _cross_masks(model: Vlm, row: Tensor, rows: int, length: int) -> Tensors:
     """Return mllama's masks: each token sees the same tiles as the prefix's last token, not the padding tiles."""
     import torch
 
@@ -287,7 +306,7 @@ def _cross_masks(model: Any, row: Any, rows: int, length: int) -> dict[str, Any]
 
 
 @contextmanager
-def attention_implementation(model: Any, name: str) -> Iterator[None]:
+def attention_implementation(model: Vlm, name: str) -> Iterator[None]:
     """Use the attention function `name` in the text model."""
     config = language_model(model).config
     before = config._attn_implementation
@@ -298,7 +317,7 @@ def attention_implementation(model: Any, name: str) -> Iterator[None]:
         config._attn_implementation = before
 
 
-def _device(model: Any) -> Any:
+def _device(model: Vlm) -> torch.device:
     """Return the device of the input embedding, to which token ids go: a model may be spread over several devices."""
     return model.get_input_embeddings().weight.device
 
@@ -316,9 +335,9 @@ class SuffixLikelihoods(NamedTuple):
 
 
 def suffix_likelihoods(
-    model: Any,
+    model: Vlm,
     family: Family,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     suffixes: Sequence[list[int]],
     answers: Sequence[AnswerCodes],
     *,
@@ -365,6 +384,6 @@ def suffix_likelihoods(
     return SuffixLikelihoods([logprobs[number] for number in range(len(suffixes))], tokens)
 
 
-def tolerance(model: Any) -> float:
+def tolerance(model: Vlm) -> float:
     """Return the largest difference allowed between two engines' log-likelihoods in this model's dtype."""
     return TOLERANCE.get(str(model.dtype).removeprefix("torch."), ROUNDED_TOLERANCE)

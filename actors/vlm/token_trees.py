@@ -4,9 +4,14 @@ A row is a tree of tokens in which parents precede their children. A single suff
 long beginning (a label followed by several questions) form one row, so that the beginning is computed once.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ROOT = -1  # the prefix's end
 # Suffixes that share fewer tokens get separate rows, since a row of several suffixes needs an attention mask.
@@ -114,10 +119,10 @@ class PackedRows(NamedTuple):
         ancestors: [rows, width, width] bool, whether a token sees another of its row; None if all rows are chains.
     """
 
-    ids: Any
-    depths: Any
-    real: Any
-    ancestors: Any
+    ids: Tensor
+    depths: Tensor
+    real: Tensor
+    ancestors: Tensor | None
 
 
 def block(rows: Sequence[TokenTree]) -> PackedRows:

@@ -8,12 +8,14 @@ each beginning of an answer, one request asks for the log-probabilities of the t
 vocabulary. The requests about a picture share all but their last tokens through vLLM's prefix cache.
 """
 
+from __future__ import annotations
+
 import gc
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.devices import find_dtype, has_cuda
 from actors.errors import ModelError, first_line
@@ -28,6 +30,11 @@ from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
 from actors.vlm.scoring import AnswerScorer
 from actors.vlm.scoring_requests import AnswerCodes, RequestGroup
 from actors.vlm.settings import ModelSettings, Sampling
+
+if TYPE_CHECKING:
+    import vllm
+
+    from actors.vlm.model_types import Inputs
 
 DRAWS = "actors.vlm.vllm_draws:SeededDraws"
 DRAWS_KEY = "seeded_draws"  # key in a request's `extra_args`: [seed, temperature, top_p, max_tokens]
@@ -143,7 +150,7 @@ class VllmModel:
         kwargs = {"mm_processor_kwargs": {"images_kwargs": options}} if options else {}
         return {"limit_mm_per_prompt": {"image": MOST_PICTURES, "video": 0}, **kwargs}
 
-    def params(self, **values: Any) -> Any:
+    def params(self, **values: Any) -> vllm.SamplingParams:
         """Return vLLM's `SamplingParams` for texts as tokens; the most likely token is always taken."""
         return self._vllm.SamplingParams(temperature=0.0, detokenize=False, ignore_eos=True, **values)
 
@@ -160,7 +167,9 @@ class VllmModel:
             return ScoringError("out_of_memory", message)
         return None
 
-    def run(self, prompts: Sequence[VllmPrompt], params: Sequence[Any]) -> list[Any]:
+    def run(
+        self, prompts: Sequence[VllmPrompt], params: Sequence[vllm.SamplingParams]
+    ) -> list[vllm.RequestOutput | ScoringError]:
         """Return vLLM's `RequestOutput` of each prompt, or the `ScoringError` of one that failed.
 
         All prompts are passed in one call, which ends with the longest text, unless their pictures do not fit into
@@ -173,7 +182,9 @@ class VllmModel:
             output for first, last in _calls(prompts) for output in self._call(prompts[first:last], params[first:last])
         ]
 
-    def _call(self, prompts: Sequence[VllmPrompt], params: Sequence[Any]) -> list[Any]:
+    def _call(
+        self, prompts: Sequence[VllmPrompt], params: Sequence[vllm.SamplingParams]
+    ) -> list[vllm.RequestOutput | ScoringError]:
         try:
             outputs = self._llm.generate([prompt.request for prompt in prompts], list(params), use_tqdm=False)
         except Exception as error:
@@ -206,7 +217,7 @@ def _calls(prompts: Sequence[VllmPrompt]) -> Iterator[tuple[int, int]]:
         yield first, len(prompts)
 
 
-def _checked(output: Any, prompt: VllmPrompt) -> Any:
+def _checked(output: vllm.RequestOutput, prompt: VllmPrompt) -> vllm.RequestOutput | ScoringError:
     """Return `output` if vLLM made the same tokens of `prompt` as the model's processor."""
     if list(output.prompt_token_ids) == prompt.tokens:
         return output
@@ -232,7 +243,7 @@ class VllmTextGenerator:
         self._reserved = 0
 
     def generate(
-        self, prompts: Sequence[Mapping[str, Any] | VllmPrompt], *, seeds: Sequence[Sequence[int]], sampling: Sampling
+        self, prompts: Sequence[Inputs | VllmPrompt], *, seeds: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[list[Generated] | ScoringError]:
         """Return the samples of each prompt, in the order of `prompts`.
 
@@ -271,7 +282,7 @@ class VllmTextGenerator:
         if self.max_positions is not None:
             self.max_positions -= tokens
 
-    def token_logprobs(self, inputs: Mapping[str, Any], tokens: Sequence[int]) -> list[float]:
+    def token_logprobs(self, inputs: Inputs, tokens: Sequence[int]) -> list[float]:
         """Return the log-probabilities of a text's tokens; see `actors.vlm.generation.TextGenerator.token_logprobs`.
 
         Raises:
@@ -288,12 +299,12 @@ class VllmTextGenerator:
             values.append(float(output.outputs[0].logprobs[0][token].logprob))
         return values
 
-    def _params(self, seed: int, steps: int, sampling: Sampling) -> Any:
+    def _params(self, seed: int, steps: int, sampling: Sampling) -> vllm.SamplingParams:
         draws = {DRAWS_KEY: [seed, sampling.temperature, sampling.top_p, steps]} if sampling.temperature else None
         # The likelihood of the drawn tokens (`logprobs=0`) shows whether the model's likelihoods are finite.
         return self.model.params(max_tokens=steps, stop_token_ids=self.ends, logprobs=0, extra_args=draws)
 
-    def _text(self, completion: Any) -> Generated | ScoringError:
+    def _text(self, completion: vllm.CompletionOutput) -> Generated | ScoringError:
         tokens = [int(token) for token in completion.token_ids]
         if self.on_tokens is not None:
             self.on_tokens(len(tokens))
@@ -332,7 +343,7 @@ class VllmScorer(AnswerScorer):
         outputs = iter(self.model.run(prompts, params) if prompts else [])
         return [reading.likelihoods(list(islice(outputs, len(reading.prompts)))) for reading in readings]
 
-    def _reading(self, group: RequestGroup, numbers: Sequence[int]) -> "_Reading":
+    def _reading(self, group: RequestGroup, numbers: Sequence[int]) -> _Reading:
         reading = _Reading(group, numbers)
         try:
             prompt_of = vllm_prompts_of(group.inputs, shared=group.shared)
@@ -367,7 +378,9 @@ class _Reading:
             self.asked.append(list(ids[first : first + MOST_IDS]))
             self._owners.append((number, start))
 
-    def likelihoods(self, outputs: Sequence[Any]) -> list[RequestLikelihoods | ScoringError]:
+    def likelihoods(
+        self, outputs: Sequence[vllm.RequestOutput | ScoringError]
+    ) -> list[RequestLikelihoods | ScoringError]:
         """Return the likelihoods of the requests, in the order of their numbers.
 
         Args:
@@ -401,7 +414,7 @@ def following(codes: AnswerCodes) -> dict[tuple[int, ...], list[int]]:
     return steps
 
 
-def _summed(codes: AnswerCodes, values: dict[tuple[int, ...], float], tokens: int) -> Any:
+def _summed(codes: AnswerCodes, values: dict[tuple[int, ...], float], tokens: int) -> RequestLikelihoods:
     """Return the likelihoods of whole answers from those of their tokens."""
     logprobs = [sum(values[sequence[: cut + 1]] for cut in range(len(sequence))) for sequence in codes.sequences]
     return RequestLikelihoods(logprobs, tokens)

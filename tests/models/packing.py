@@ -54,7 +54,7 @@ class Packer:
         """Return a lesson as tokens."""
         first = lesson.tasks[0].prompt
         share = 1 / len(lesson.tasks)
-        shown = list(lesson.scenes) or None
+        shown: Any = list(lesson.scenes) or None
         if first.suffix:
             rendered = self.chat.rendered(replace(first, suffix=_MARK), shown)
         else:

@@ -76,7 +76,8 @@ def _group_by(patch: pytest.MonkeyPatch, key: Callable[[ScoringRequest], Any]) -
 
 
 def picked_pixels(patch: pytest.MonkeyPatch, judge: Judge) -> None:
-    patch.setattr(judge.scorer.processor.image_processor, "resample", Image.Resampling.NEAREST)
+    processor: Any = judge.scorer.processor
+    patch.setattr(processor.image_processor, "resample", Image.Resampling.NEAREST)
 
 
 def blue_before_red(patch: pytest.MonkeyPatch, judge: Judge) -> None:

@@ -522,9 +522,9 @@ def test_a_transformers_that_prepares_pictures_otherwise_is_found_out(
 
 def test_an_encoder_is_identified_without_torch() -> None:
     program = (
-        "import sys; from actors.encoders import calibration, facts; "
+        "import sys; from actors.encoders import calibration, encoder_sources; "
         f"name = 'transformers:' + {resolve('local:demo-encoder')!r}; "
-        "assert facts.encoder_facts(name, pretrained=None).dim == 128; "
+        "assert encoder_sources.encoder_facts(name, pretrained=None).dim == 128; "
         "assert calibration.logit_scalars(name, pretrained=None); "
         "print({'torch', 'transformers', 'torchvision'} & set(sys.modules))"
     )

@@ -37,7 +37,7 @@ class LLM:
 
         LLM.made.append(options)
         self.model, _ = load_vlm(options["model"], dtype=options["dtype"], device_map="cpu")
-        self.processor = load_processor(options["model"])
+        self.processor: Any = load_processor(options["model"])
         length = self.limit or self.model.config.get_text_config().max_position_embeddings
         self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=length))
         module, _, name = options["logits_processors"][0].partition(":")

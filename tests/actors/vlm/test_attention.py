@@ -209,7 +209,7 @@ def test_a_size_that_the_kernel_refuses_is_computed_segment_by_segment(monkeypat
     query, key, value = tensors()
     pieces: Any = {"queries": Segments((1, 4)), "keys": Segments((5, 2))}
     patches = query.transpose(0, 1)[None]
-    bounds = {"cu_seq_lens_q": torch.tensor([0, 2, 5]), "max_length_q": torch.tensor(3)}
+    bounds: Any = {"cu_seq_lens_q": torch.tensor([0, 2, 5]), "max_length_q": torch.tensor(3)}
     expected = attend_segments(query, key, value, **pieces, scale=0.3)
     seen = attend_in_pictures(None, patches, patches, patches, None, **bounds)[0]
     monkeypatch.setattr(attention, "has_kernel", lambda *_: True)
@@ -251,7 +251,8 @@ def test_torchs_kernel_and_the_order_of_its_sums(monkeypatch: pytest.MonkeyPatch
         module = SimpleNamespace(AuxRequest=lambda **keys: keys, varlen_attn=kernel)
         monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", module)
         attention._names_grouped_heads.cache_clear()
-        return attention._varlen(query, key, value, ("starts", "ends", 4, 5), scale=0.3, causal=causal)
+        bounds: Any = ("starts", "ends", 4, 5)
+        return attention._varlen(query, key, value, bounds, scale=0.3, causal=causal)
 
     def named(q: Any, k: Any, v: Any, *bounds: Any, enable_gqa: bool = False, **options: Any) -> tuple[Any, Any]:
         calls.append({"bounds": bounds, "enable_gqa": enable_gqa} | options)

@@ -84,7 +84,7 @@ class Model:
 
 
 def test_prompts_are_run_once_and_rows_are_kept_for_what_follows() -> None:
-    model = Model()
+    model: Any = Model()
     ids = torch.tensor([[1, 2, 3]])
     mask = torch.ones(1, 3)
     before = {"attention_mask": mask, "pixel_values": "pictures", "use_cache": True, "logits_to_keep": None}
@@ -97,7 +97,7 @@ def test_prompts_are_run_once_and_rows_are_kept_for_what_follows() -> None:
 
 @pytest.mark.parametrize(("tokens", "rows"), [(1, 2), (3, 5)])
 def test_the_last_tokens_are_run_and_each_has_a_row_of_the_pictures_mask(tokens: int, rows: int) -> None:
-    model = Model()
+    model: Any = Model()
     ids = torch.tensor([[1, 2, 3, 4, 5]])
     mask = torch.tensor([[[[1]], [[7]]]])  # [prompts, tokens, pictures, tiles]
     logits, after = advance(model, ids, {"cross_attention_mask": mask}, tokens=tokens)
@@ -119,7 +119,8 @@ def test_settings_that_the_library_gets(steps: int, longest: int) -> None:
 
     model.generate = generate
     inputs = {"input_ids": torch.tensor([[1, 2, 3]]), "pixel_values": torch.ones(2)}
-    run_custom(model, inputs, "decode", pad_id=7, steps=steps)
+    decode: Any = "decode"
+    run_custom(model, inputs, decode, pad_id=7, steps=steps)
     (call,) = calls
     config = call["generation_config"]
     keys = (config.max_length, config.pad_token_id, config.eos_token_id, config.do_sample, config.use_cache)
@@ -130,7 +131,7 @@ def test_settings_that_the_library_gets(steps: int, longest: int) -> None:
 
 
 def test_the_models_own_settings_come_back_after_an_error() -> None:
-    model = Model()
+    model: Any = Model()
     with _hide_generation_config(model):
         assert model.generation_config != "its own"
     assert model.generation_config == "its own"

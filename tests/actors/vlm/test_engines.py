@@ -301,7 +301,8 @@ def test_likelihoods_are_not_rounded_to_the_precision_of_the_weights() -> None:
         def __call__(self, **_: Any) -> Any:
             return SimpleNamespace(logits=logits)
 
-    rows = NaiveEngine(HalfModel()).log_probabilities({}, last=3)
+    model: Any = HalfModel()
+    rows = NaiveEngine(model).log_probabilities({}, last=3)
     assert torch.allclose(rows, expected[1:], atol=1e-5)
     scorer: Any = object.__new__(CompletionScorer)
     logprobs = scorer._group(torch.zeros(1, 4), logits[:, -1:], {}, [[3], [5]])

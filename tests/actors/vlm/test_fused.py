@@ -73,7 +73,7 @@ def test_a_layer_with_another_result_is_not_replaced(caplog: pytest.LogCaptureFi
         def forward(self, hidden_states: Any) -> Any:
             return torch.nn.functional.rms_norm(hidden_states, (8,), 1 + self.weight)
 
-    layer = ShiftedRMSNorm()
+    layer: Any = ShiftedRMSNorm()
     assert fused._fuse_layers(layer) == []
     assert "ShiftedRMSNorm is not fused (the results differ by" in caplog.text
     assert "forward" not in vars(layer)
@@ -212,7 +212,8 @@ def test_a_rotation_with_other_arguments_is_the_original(monkeypatch: pytest.Mon
     taken = [True]
     monkeypatch.setattr(fused, "takes", lambda _: taken[0])
     original: Any = lambda *args, **options: (*args, options)  # noqa: E731
-    rotate = fused._dispatched(original, lambda *_: "fused", axes=3)
+    other: Any = lambda *_: "fused"  # noqa: E731
+    rotate: Any = fused._dispatched(original, other, axes=3)
     q = torch.randn(1, 2, 3, 8)
     whole, partial, of_axes = torch.randn(1, 3, 8), torch.randn(1, 3, 4), torch.randn(3, 1, 3, 8)
     assert rotate(q, q, whole, whole) == "fused"

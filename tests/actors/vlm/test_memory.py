@@ -90,7 +90,8 @@ def test_free_memory_of_the_machine_or_its_container(
 
 
 def test_actors_that_share_a_gpu_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    total, weights, device = 80 << 30, 16 << 30, SimpleNamespace(type="cuda")
+    total, weights = 80 << 30, 16 << 30
+    device: Any = SimpleNamespace(type="cuda")
     cuda = memory_of_gpu(monkeypatch, total=total, free=total - weights - 9, allocated=weights, reserved=weights + 9)
     assert (memory.gpu_share(), memory.placement()) == (1, None)
     assert memory.free_bytes(device) == total - weights  # also what torch has reserved and does not use

@@ -45,7 +45,7 @@ def test_likelihoods_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch
     def check(nodes_at_once: int, cap: float | None, dtype: str) -> None:
         import torch
 
-        model = Model(cap)
+        model: Any = Model(cap)
         torch.manual_seed(1)
         hidden = (torch.randn(8, WIDTH) * 3).to(getattr(torch, dtype))
         model.head.to(hidden.dtype)
@@ -69,7 +69,7 @@ BRIDGED = AnswerCodes("code", (8, 9), ((3,), (4,)))
 
 
 def test_the_bridge_of_the_answers_is_part_of_the_prompt() -> None:
-    inputs = {"input_ids": object()}
+    inputs: Any = {"input_ids": object()}
     group = RequestGroup.of_suffixes(inputs, [[5], [6, 7], []], [PLAIN, BRIDGED, BRIDGED], shared=10)
     assert (group.places, group.shared, group.error) == ([0, 1, 2], 10, None)
     assert group.suffixes == [[5], [6, 7, 8, 9], [8, 9]]
@@ -80,7 +80,8 @@ def test_the_bridge_of_the_answers_is_part_of_the_prompt() -> None:
 
 
 def test_a_part_of_a_group_keeps_the_places_of_its_requests() -> None:
-    group = RequestGroup([4, 2, 7], {"input_ids": object()}, [[1], [2], [3]], 10, [PLAIN, BRIDGED, PLAIN])
+    inputs: Any = {"input_ids": object()}
+    group = RequestGroup([4, 2, 7], inputs, [[1], [2], [3]], 10, [PLAIN, BRIDGED, PLAIN])
     part = group.subset([2, 1])
     assert (part.places, part.suffixes, part.answers) == ([7, 2], [[3], [2]], [PLAIN, BRIDGED])
     assert (part.inputs, part.shared, part.error) == (group.inputs, 10, None)

@@ -94,5 +94,6 @@ def test_padding_sees_itself_only() -> None:
     assert token_block.ids.tolist() == [[1, 2, 3, 4], [5, 0, 0, 0]]
     assert token_block.depths.tolist() == [[0, 1, 2, 1], [0, 0, 0, 0]]
     assert token_block.real.tolist() == [[True] * 4, [True, False, False, False]]
+    assert token_block.ancestors is not None
     assert token_block.ancestors[0].long().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1]]
     assert token_block.ancestors[1].long().tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]

@@ -172,7 +172,7 @@ def test_wrong_keys_are_refused(tmp_path: Path, rubric_file: str, capsys: pytest
 
 def test_wrong_fields_of_a_rubric_are_named() -> None:
     cases = [
-        ({"name": "Factual error"}, "name 'Factual error'"),
+        ({"name": "Factual error"}, "name: 'Factual error'"),
         ({"question": "nothing"}, "question 'nothing' must be one of identification, tone"),
         ({"name": "sources"}, "duplicate name 'sources'"),
         ({"colour": "red"}, "unknown key 'colour'"),
