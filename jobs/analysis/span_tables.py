@@ -56,47 +56,39 @@ class MarkedText:
 
 
 Readings = dict[SpanRater, dict[TextOfItem, MarkedText]]
+Statuses = dict[str, dict[SpanRater, dict[TextOfItem, str]]]  # kind -> rater -> text -> status
 
 
-def read_marks(sources: Sequence[TableSource]) -> dict[str, Readings]:
-    """Return the marks by kind, rater and text.
+def read_marks(sources: Sequence[TableSource]) -> tuple[dict[str, Readings], Statuses]:
+    """Return the marks and the statuses by kind, rater and text.
 
-    A text is left out for a rater with a row whose status is not ok, because its marks are unknown or incomplete. A
-    rater with an ok row about an item has read all of its texts that have rows of this kind by any rater.
+    The status of a text is that of a row that is not ok, else ok. A text whose status is not ok has no marks, because
+    they are unknown or incomplete. A rater with an ok row about an item has read all of its texts that have rows of
+    this kind by any rater.
 
     Raises:
         InputError: a span that ends before it starts.
     """
     marks: dict[str, Readings] = defaultdict(lambda: defaultdict(dict))
-    incomplete: dict[str, dict[SpanRater, set[TextOfItem]]] = defaultdict(lambda: defaultdict(set))
+    statuses: Statuses = defaultdict(lambda: defaultdict(dict))
     for source in sources:
         for batch in source.batches(COLUMNS):
             for row in batch.to_pylist():
                 rater = SpanRater(row["rater"], row["method"], row["condition"])
                 text = TextOfItem(row["item_id"], row["text_id"])
+                of_rater = statuses[row["kind"]][rater]
                 if row["status"] == Status.OK:
                     _add(marks[row["kind"]][rater].setdefault(text, MarkedText()), row, source.uri)
-                else:
-                    incomplete[row["kind"]][rater].add(text)
-    _add_unmarked(marks)
-    for kind, of_kind in incomplete.items():
-        for rater, texts in of_kind.items():
-            for text in texts:
-                marks[kind][rater].pop(text, None)
-    return {kind: {rater: texts for rater, texts in by_rater.items() if texts} for kind, by_rater in marks.items()}
-
-
-def read_statuses(sources: Sequence[TableSource]) -> dict[str, dict[SpanRater, dict[TextOfItem, str]]]:
-    """Return the status of each text by kind and rater: that of a row that is not ok, else ok."""
-    statuses: dict[str, dict[SpanRater, dict[TextOfItem, str]]] = defaultdict(lambda: defaultdict(dict))
-    for source in sources:
-        for batch in source.batches(["item_id", "rater", "condition", "method", "text_id", "kind", "status"]):
-            for row in batch.to_pylist():
-                of_rater = statuses[row["kind"]][SpanRater(row["rater"], row["method"], row["condition"])]
-                text = TextOfItem(row["item_id"], row["text_id"])
                 if row["status"] != Status.OK or text not in of_rater:
                     of_rater[text] = row["status"]
-    return statuses
+    _add_unmarked(marks)
+    for kind, by_rater in statuses.items():
+        for rater, texts in by_rater.items():
+            for text, status in texts.items():
+                if status != Status.OK:
+                    marks[kind][rater].pop(text, None)
+    read = {kind: {rater: texts for rater, texts in of_kind.items() if texts} for kind, of_kind in marks.items()}
+    return read, statuses
 
 
 def _add(marked: MarkedText, row: Mapping[str, Any], uri: str) -> None:
@@ -276,13 +268,12 @@ def read_span_tables(
     Raises:
         InputError: `texts` lack a text with spans, a span is outside of its text, or two tables contradict each other.
     """
-    marks = read_marks(sources)
+    marks, all_statuses = read_marks(sources)
     keys = {text for by_rater in marks.values() for read in by_rater.values() for text in read}
     text_of = read_texts(texts, {text.text_id for text in keys}) if texts else None
     if text_of is not None:
         check_places(marks, text_of)
-    read = read_statuses(sources)
-    names = {text.item_id for by_rater in read.values() for texts_of in by_rater.values() for text in texts_of}
+    names = {text.item_id for by_rater in all_statuses.values() for of_rater in by_rater.values() for text in of_rater}
     marked_items = read_marked_items(items, {*names, *(text.item_id for text in keys)})
     excluded: set[str] = set()
     if exclusion_filter:
@@ -294,7 +285,7 @@ def read_span_tables(
             rater: {text: status for text, status in texts_of.items() if text.item_id not in excluded}
             for rater, texts_of in by_rater.items()
         }
-        for kind, by_rater in read.items()
+        for kind, by_rater in all_statuses.items()
     }
     return SpanTables(marks, text_of, kinds, marked_items, statuses)
 

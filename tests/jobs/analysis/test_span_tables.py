@@ -38,7 +38,7 @@ def span(item: str, start: int, end: int, *, rater: SpanRater = ANNA, **columns:
 
 def marks(*rows: dict[str, Any]) -> Any:
     sources: Any = [TableInMemory("spans", rows)]
-    return read_marks(sources)
+    return read_marks(sources)[0]
 
 
 def test_a_correct_text_of_two_items_is_read_twice() -> None:
