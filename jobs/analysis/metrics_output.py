@@ -31,12 +31,7 @@ def refuse_foreign(out: str, *names: str) -> None:
 
 
 def write_metrics(
-    out: str,
-    metrics: Iterable[Metric],
-    *,
-    inputs: Sequence[Object],
-    identity: dict[str, Any],
-    settings: dict[str, Any],
+    out: str, metrics: Iterable[Metric], *, inputs: Sequence[Object], identity: dict[str, Any], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Write the table OUT/metrics, replacing an earlier one, and return its manifest with its location (`out`)."""
     return write_small(

@@ -72,12 +72,7 @@ def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "
     sums = np.stack([(pairs * close).sum((1, 2)), pairs.sum((1, 2))], axis=1)
     value = float(sums[:, 0].sum() / sums[:, 1].sum())
     return estimated(
-        kind,
-        value,
-        int(rated.sum()),
-        coverage=answers.coverage,
-        interval=_drawn(sums, ratio, units),
-        dims=dims,
+        kind, value, int(rated.sum()), coverage=answers.coverage, interval=_drawn(sums, ratio, units), dims=dims
     )
 
 
@@ -123,14 +118,7 @@ def krippendorff_alpha(
     if not np.isfinite(value):
         reason = "the expected disagreement under the weights is 0"
         return undefined(kind, reason, n=n, coverage=answers.coverage, dims=dims)
-    return estimated(
-        kind,
-        value,
-        n,
-        coverage=answers.coverage,
-        interval=_drawn(flat, alpha, units),
-        dims=dims,
-    )
+    return estimated(kind, value, n, coverage=answers.coverage, interval=_drawn(flat, alpha, units), dims=dims)
 
 
 def alpha_of_moments(answers: RatingTable) -> Metric:

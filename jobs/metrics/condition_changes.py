@@ -454,13 +454,7 @@ def _f1_of_scores(
     at = {"average": average, "positive": reading}
     n, coverage = int(both.sum()), float(both.sum() / asked.sum()) if asked.any() else None
     value, interval = gold.f1_compared(
-        before,
-        after,
-        pairs.item[both],
-        pairs.target[both],
-        average,
-        comparison=comparison,
-        units=pairs.units.of(both),
+        before, after, pairs.item[both], pairs.target[both], average, comparison=comparison, units=pairs.units.of(both)
     )
     if value is None:
         return undefined(kind, _NO_F1[comparison] if n else nothing, n=n, coverage=coverage, dims=at)

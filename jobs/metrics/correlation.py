@@ -36,10 +36,7 @@ _ALL = {
 }
 _WITHIN = {  # the group in the singular -> metric
     group: MetricKind(
-        f"pearson_by_{group.replace(' ', '_')}",
-        Quantity.COEFFICIENT,
-        (Topic.WITH_PEOPLE,),
-        label=f"Pearson by {word}",
+        f"pearson_by_{group.replace(' ', '_')}", Quantity.COEFFICIENT, (Topic.WITH_PEOPLE,), label=f"Pearson by {word}"
     ).defined_as(
         f"Pearson correlation of the model's score with people's mean within each {group}, averaged over those with at "
         f"least {MIN_PAIRS} pairs and variance of both scores ({source}); n counts the {group}s averaged over."
@@ -116,13 +113,7 @@ def correlations(
 
 
 def within(
-    model: Floats,
-    people: Floats,
-    group: Ints,
-    *,
-    group_name: str,
-    units: Units | None = None,
-    asked: int | None = None,
+    model: Floats, people: Floats, group: Ints, *, group_name: str, units: Units | None = None, asked: int | None = None
 ) -> Metric:
     """Return the mean over groups of the Pearson correlation within each.
 
@@ -171,13 +162,7 @@ def _by_group(model: Floats, people: Floats, group: Ints) -> tuple[Floats, Ints]
 
 
 def concept_average(
-    model: Floats,
-    people: Floats,
-    concept: Ints,
-    target: Ints,
-    *,
-    units: Units | None = None,
-    asked: int | None = None,
+    model: Floats, people: Floats, concept: Ints, target: Ints, *, units: Units | None = None, asked: int | None = None
 ) -> Metric:
     """Return CAIRE's concept-averaged correlation (D.3).
 
@@ -330,12 +315,7 @@ def against_single_raters(model: Floats, ratings: Floats, *, units: Units | None
 
 
 def _mean(
-    kind: MetricKind,
-    values: Floats,
-    coverage: float | None,
-    *,
-    unit_name: str,
-    interval: Interval | None = None,
+    kind: MetricKind, values: Floats, coverage: float | None, *, unit_name: str, interval: Interval | None = None
 ) -> Metric:
     """Return the mean of the correlations `values`: float64[n], one for each group (`unit_name`, in the plural).
 

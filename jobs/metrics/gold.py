@@ -9,16 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import (
-    Interval,
-    Units,
-    blocks,
-    bootstrap,
-    estimate,
-    no_interval,
-    ratio,
-    too_few,
-)
+from jobs.metrics.intervals import Interval, Units, blocks, bootstrap, estimate, no_interval, ratio, too_few
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, mean_of, share_of, undefined
 
 Floats = NDArray[np.float64]

@@ -120,12 +120,7 @@ def rater_unit_agreement(answers: RatingTable, *, at_least: int = 2) -> Iterator
 
 
 def _by_rater(
-    kind: MetricKind,
-    answers: RatingTable,
-    rows: NDArray[np.bool_],
-    hit: NDArray[np.bool_],
-    *,
-    reason: str,
+    kind: MetricKind, answers: RatingTable, rows: NDArray[np.bool_], hit: NDArray[np.bool_], *, reason: str
 ) -> Iterator[Metric]:
     n = np.bincount(answers.rater[rows], minlength=len(answers.raters))
     for code, name in enumerate(answers.raters):

@@ -283,13 +283,7 @@ def exact(
 ) -> Metric:
     """Return a metric with a value and no interval, because of `reason`."""
     return Metric(
-        name=kind.name,
-        definition=kind.definition,
-        value=value,
-        n=n,
-        coverage=coverage,
-        reason=reason,
-        dims=dims or {},
+        name=kind.name, definition=kind.definition, value=value, n=n, coverage=coverage, reason=reason, dims=dims or {}
     )
 
 

@@ -209,12 +209,7 @@ def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], thresh
     with np.errstate(invalid="ignore"):
         value = float(average(columns.sum(0)[None])[0])
     return estimated(
-        _AVERAGE,
-        value,
-        n,
-        coverage=coverage,
-        interval=bootstrap(columns, average, answers.units.of(anyone)),
-        dims=dims,
+        _AVERAGE, value, n, coverage=coverage, interval=bootstrap(columns, average, answers.units.of(anyone)), dims=dims
     )
 
 

@@ -8,16 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.status import Status
-from jobs.metrics import (
-    agreement,
-    correlation,
-    crowdtruth,
-    gold,
-    majority,
-    model_scores,
-    participation,
-    reliability,
-)
+from jobs.metrics import agreement, correlation, crowdtruth, gold, majority, model_scores, participation, reliability
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, undefined
@@ -81,11 +72,7 @@ def _agreement_of(answers: RatingTable, question: RatedQuestion, *, group: str, 
     """Yield the agreement within a group of raters; undefined for a single rater."""
     settings = question.settings
     metrics = agreement.agreement(
-        answers,
-        tolerance=settings.tolerance,
-        weights=settings.weights,
-        scale=question.context.scale,
-        pairs=pairs,
+        answers, tolerance=settings.tolerance, weights=settings.weights, scale=question.context.scale, pairs=pairs
     )
     if answers.scored:
         metrics += [*reliability.icc(answers), *reliability.pairwise_correlations(answers)]
@@ -160,9 +147,7 @@ def _crowdtruth(question: RatedQuestion) -> Iterator[Metric]:
     bins = context.scale if answers.scored else None
     human = all(question.kind(rater) == "human" for rater in chosen.raters)
     yield from crowdtruth.task_of(chosen, context.names, bins=bins).metrics(
-        stop=stop,
-        dims={"bins": "3"} if bins else {},
-        at_least=people_needed(chosen, question.settings) if human else 1,
+        stop=stop, dims={"bins": "3"} if bins else {}, at_least=people_needed(chosen, question.settings) if human else 1
     )
 
 
@@ -359,12 +344,7 @@ def _correlations(model: RatingTable, people: RatingTable, question: RatedQuesti
 
 
 def _correlations_of(
-    model: RatingTable,
-    people: RatingTable,
-    context: QuestionContext,
-    members: Bools,
-    *,
-    asked_people: Bools,
+    model: RatingTable, people: RatingTable, context: QuestionContext, members: Bools, *, asked_people: Bools
 ) -> Iterator[Metric]:
     """Yield the correlations over the items of `members`, bool[items].
 
