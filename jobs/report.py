@@ -17,7 +17,7 @@ from jobs.analysis.conditions import CONDITION
 from jobs.analysis.metrics_output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_metrics import compute_results
-from jobs.analysis.report_tables import ReportInputs, open_inputs, rows_of_items, summarize_ratings
+from jobs.analysis.report_tables import ReportInputs, ReportRatings, open_inputs, rows_of_items, summarize_ratings
 from jobs.analysis.standings import standings
 from jobs.errors import InputError
 from jobs.judging import rating_tables
@@ -87,7 +87,9 @@ def execute(cfg: ReportConfig) -> Manifest:
 
     by, keep_ids = [CONDITION, *cfg.metrics.group_by], cfg.metrics.crowdtruth
     with Reduction(by=by, keep_ids=keep_ids) as reduction:
-        ratings = summarize_ratings(tables, cfg.metrics, reduction, models=models, exclusion_filter=exclusion_filter)
+        rating_summary = summarize_ratings(
+            tables, cfg.metrics, reduction, models=models, exclusion_filter=exclusion_filter
+        )
         chosen = gallery.choose(
             tables,
             cfg.gallery,
@@ -95,27 +97,15 @@ def execute(cfg: ReportConfig) -> Manifest:
             seed=cfg.gallery_seed,
             standings=lambda: standings(reduction, list(wording(rubrics)), rubrics.scale),
         )
+        ratings = ReportRatings(tables, reduction, rating_summary, rubrics, exclusion_filter)
         results = compute_results(
+            ratings,
             cfg.metrics,
-            tables,
-            reduction,
             added=_added(cfg.paper),
             questions_rubric=cfg.questions_rubric,
             likert=cfg.likert,
-            summary=ratings,
-            rubrics=rubrics,
-            exclusion_filter=exclusion_filter,
         )
-        study = Study.of_report(
-            cfg.paper,
-            results,
-            tables,
-            reduction,
-            summary=ratings,
-            rubrics=rubrics,
-            exclusion_filter=exclusion_filter,
-        )
-        parts = arrange_paper(study)
+        parts = arrange_paper(Study.of_report(cfg.paper, results, ratings))
     manifest = write_metrics(
         cfg.out,
         [*results.of_answers, *results.metrics],
@@ -126,12 +116,12 @@ def execute(cfg: ReportConfig) -> Manifest:
     page = report_page(
         cfg.title,
         tables,
-        ratings,
+        rating_summary,
         results,
         rubrics=rubrics,
         models=models,
         gallery=chosen,
-        rows_of=rows_of_items(tables, chosen.ids, ratings.distributions.extra, exclusion_filter),
+        rows_of=rows_of_items(tables, chosen.ids, rating_summary.distributions.extra, exclusion_filter),
         exclusion_filter=exclusion_filter,
         versions=manifest["versions"],
         parts=parts,

@@ -13,12 +13,10 @@ from jobs.analysis.attributes import HUMAN, IndependentUnits, Items, read_items,
 from jobs.analysis.comparisons import comparison_metrics
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.mismatches import RatedTargets, left_out, mismatches, rated_items
-from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.analysis.report_tables import ReportRatings, ReportTables
 from jobs.analysis.responses import refusal_rates
 from jobs.analysis.span_tables import SpanTables, methods_of, read_span_tables, span_metrics
 from jobs.judging import rating_tables
-from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics import refused_texts
 from jobs.metrics.descriptive import EntityCounts
 from jobs.metrics.distributions import metrics_of
@@ -61,30 +59,22 @@ class ReportResults:
 
 
 def compute_results(
+    ratings: ReportRatings,
     settings: MetricSettings,
-    tables: ReportTables,
-    reduction: Reduction,
     *,
     added: MetricSettings,
     questions_rubric: str,
     likert: str | None,
-    summary: RatingSummary,
-    rubrics: Rubrics,
-    exclusion_filter: ExclusionFilter,
 ) -> ReportResults:
     """Return the metrics that the tables allow.
 
     Args:
         settings: keys that `metric_settings.check` accepted.
-        tables: the opened tables.
-        reduction: the open reduction of the ratings, by condition and by `metrics.group_by`.
         added: attributes to disaggregate by, compare and contrast, and conditions to compare with, which are used if
             the items and ratings have them.
         questions_rubric, likert: see `report_metrics`.
-        summary: the summary from the same pass over the ratings.
-        rubrics: the rubrics kept with the ratings.
-        exclusion_filter: the exclusions; it counts the entries that matched.
     """
+    tables, reduction, summary = ratings.tables, ratings.reduction, ratings.summary
     raters_of: dict[str, set[str]] = {}
     for key in reduction.keys:
         raters_of.setdefault(key[0], set()).update(reduction.methods_of(key))
@@ -98,19 +88,15 @@ def compute_results(
         observations(dims, question)
         targets(dims, question)
 
-    spans = read_spans(tables, used, exclusion_filter)
+    spans = read_spans(tables, used, ratings.exclusion_filter)
     metrics = list(
         report_metrics(
-            tables,
-            reduction,
+            ratings,
             used,
             items=items,
-            summary=summary,
-            rubrics=rubrics,
             spans=spans,
             questions_rubric=questions_rubric,
             likert=likert,
-            exclusion_filter=exclusion_filter,
             observe=observe,
         )
     )
@@ -141,17 +127,13 @@ def read_report_items(
 
 
 def report_metrics(
-    tables: ReportTables,
-    reduction: Reduction,
+    ratings: ReportRatings,
     settings: MetricSettings,
     *,
     items: Items,
-    summary: RatingSummary,
-    rubrics: Rubrics,
     spans: SpanTables | None,
     questions_rubric: str,
     likert: str | None,
-    exclusion_filter: ExclusionFilter,
     observe: Callable[[Mapping[str, str], RatedQuestion], None] = lambda dims, question: None,
 ) -> Iterator[Metric]:
     """Yield all metrics that the tables allow, except those of distributions.
@@ -165,6 +147,8 @@ def report_metrics(
     Raises:
         InputError: the settings name a column or kind that the tables do not have.
     """
+    tables, reduction, summary = ratings.tables, ratings.reduction, ratings.summary
+    exclusion_filter = ratings.exclusion_filter
     orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in summary.distributions.result()}
 
     def is_scene_graph(rubric: str, question: str) -> bool:
@@ -176,7 +160,7 @@ def report_metrics(
         items,
         settings,
         orders=orders,
-        scale=rubrics.scale,
+        scale=ratings.rubrics.scale,
         skip=is_scene_graph,
         observe=observe,
         knows_reports=not any(source.metadata.get("remine.reports") == "unknown" for source in tables.ratings),

@@ -94,6 +94,24 @@ class RatingSummary:
         return [d for d in self.distributions.result() if d.rater not in people] + self.pooled.result()
 
 
+@dataclass(frozen=True)
+class ReportRatings:
+    """The ratings of a report while its reduction is open.
+
+    Attributes:
+        tables: the opened tables.
+        reduction: of the ratings, by condition and by `metrics.group_by`; `summary`: from the same pass over them.
+        rubrics: the rubrics kept with the ratings.
+        exclusion_filter: the exclusions; it counts the entries that matched.
+    """
+
+    tables: ReportTables
+    reduction: Reduction
+    summary: RatingSummary
+    rubrics: Rubrics
+    exclusion_filter: ExclusionFilter
+
+
 def summarize_ratings(
     tables: ReportTables,
     settings: MetricSettings,

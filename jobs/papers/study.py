@@ -16,7 +16,7 @@ from jobs.analysis.conditions import CONDITION, condition_groups
 from jobs.analysis.metrics_output import read_computed
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_metrics import ReportResults
-from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.analysis.report_tables import RatingSummary, ReportRatings, ReportTables
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.answers import RatingTable
@@ -286,30 +286,20 @@ class Study:
     computed: MetricIndex = field(default_factory=lambda: MetricIndex([]))
 
     @classmethod
-    def of_report(
-        cls,
-        settings: PaperSettings,
-        results: ReportResults,
-        tables: ReportTables,
-        reduction: Reduction,
-        *,
-        summary: RatingSummary,
-        rubrics: Rubrics,
-        exclusion_filter: ExclusionFilter,
-    ) -> Self:
+    def of_report(cls, settings: PaperSettings, results: ReportResults, ratings: ReportRatings) -> Self:
         """Return the study of a report, while its reduction is open."""
         metrics = [*results.of_answers, *results.of_people, *results.metrics]
         return cls(
             settings,
             results.settings,
             MetricIndex(metrics, condition=settings.condition),
-            tables,
-            summary,
+            ratings.tables,
+            ratings.summary,
             results.items,
-            reduction,
-            rubrics,
-            exclusion_filter,
-            computed=MetricIndex(read_computed(tables.computed)),
+            ratings.reduction,
+            ratings.rubrics,
+            ratings.exclusion_filter,
+            computed=MetricIndex(read_computed(ratings.tables.computed)),
         )
 
     def rubric(self, role: str) -> str:

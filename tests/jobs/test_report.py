@@ -13,7 +13,7 @@ from actors.ids import content_id
 from jobs.analysis import compute
 from jobs.analysis.attributes import family_of
 from jobs.analysis.report_metrics import ReportResults
-from jobs.analysis.report_tables import ReportTables
+from jobs.analysis.report_tables import ReportRatings, ReportTables
 from jobs.errors import InputError
 from jobs.metrics.observations import Observations
 from jobs.metrics.rated_question import MetricSettings
@@ -392,7 +392,7 @@ def test_a_paper_is_arranged_from_all_metrics_under_its_condition() -> None:
         settings=MetricSettings(),
     )
     tables, paper = ReportTables(), PaperSettings(condition="b")
-    study = Study.of_report(paper, results, tables, nothing, summary=nothing, rubrics=nothing, exclusion_filter=nothing)
+    study = Study.of_report(paper, results, ReportRatings(tables, nothing, nothing, nothing, nothing))
     assert [m.name for m in study.metrics.all] == ["models", "people", "share", "share"]
     assert study.metrics.get("share", {"question": "q"}).value == 0.2
     assert (study.computed.all, study.items, study.metric_settings) == ([], nothing, results.settings)

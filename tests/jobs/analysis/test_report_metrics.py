@@ -9,7 +9,7 @@ import pytest
 from jobs.analysis import report_metrics
 from jobs.analysis.attributes import IndependentUnits, read_items
 from jobs.analysis.report_metrics import remark_metrics
-from jobs.analysis.report_tables import ReportTables
+from jobs.analysis.report_tables import ReportRatings, ReportTables
 from jobs.metrics.metric import MetricKind, exact
 from jobs.metrics.observations import Observations
 from jobs.metrics.rated_question import MetricSettings
@@ -73,8 +73,8 @@ def test_attributes_and_conditions_are_added_that_the_items_and_ratings_have(mon
     asked: dict[str, Any] = {}
     by_condition = [exact(MetricKind("share"), value, 1) for value in (0.1, 0.2)]
 
-    def metrics(tables: object, reduction: object, settings: MetricSettings, **keys: Any) -> Any:
-        asked.update(keys | {"settings": settings})
+    def metrics(ratings: ReportRatings, settings: MetricSettings, **keys: Any) -> Any:
+        asked.update(keys | {"ratings": ratings, "settings": settings})
         return iter(by_condition)
 
     monkeypatch.setattr(report_metrics, "read_spans", lambda *_: "spans")
@@ -91,16 +91,16 @@ def test_attributes_and_conditions_are_added_that_the_items_and_ratings_have(mon
         by=("condition",), keys=keys, methods={"m": {"closed"}}, methods_of=lambda _: {"m": {"closed"}}
     )
     unused: Any = object()
+    ratings = ReportRatings(tables, reduction, summary, unused, unused)
     results = report_metrics.compute_results(
-        MetricSettings(), tables, reduction, added=added, questions_rubric="own", likert="r/q",
-        summary=summary, rubrics=unused, exclusion_filter=unused,
-    )  # fmt: skip
+        ratings, MetricSettings(), added=added, questions_rubric="own", likert="r/q"
+    )
     used = results.settings
     assert (used.disaggregate, used.compare, used.contrast) == (["region"], ["region"], ["region:a-b"])
     assert (used.baseline_condition, used.reference_condition) == ("none", "gold")
     assert (asked["settings"], asked["items"], len(results.items.hashes)) == (used, results.items, 1)
     assert (asked["questions_rubric"], asked["likert"], asked["spans"]) == ("own", "r/q", "spans")
-    assert (asked["summary"], asked["rubrics"], asked["exclusion_filter"]) == (summary, unused, unused)
+    assert asked["ratings"] == ratings
     assert [[m.name for m in group] for group in (results.of_answers, results.of_people)] == [["models"], ["people"]]
     assert (results.metrics, results.observations) == (by_condition, Observations())
     assert (results.notices, results.methods, results.spans) == (["rated", 1, 1], {"m": {"closed"}}, "spans")

@@ -17,6 +17,7 @@ from jobs.analysis.report_tables import (
     MAX_PEOPLE_SHOWN,
     RatingSummary,
     ReportInputs,
+    ReportRatings,
     ReportTables,
     open_inputs,
     rows_of_items,
@@ -154,17 +155,9 @@ def test_metrics_of_questions_get_listed_answers_and_skip_scene_graphs(
         monkeypatch.setattr(scene_graph_scores, "dsg_metrics", lambda *_, **__: [])
         with Reduction(by=[CONDITION]) as reduction:
             result = summarize_ratings(tables, MetricSettings(), reduction, models=[], exclusion_filter=nothing)
+            ratings = ReportRatings(tables, reduction, result, Rubrics({}), nothing)
             metrics = report_metrics(
-                tables,
-                reduction,
-                MetricSettings(),
-                items=Items(),
-                summary=result,
-                rubrics=Rubrics({}),
-                spans=None,
-                questions_rubric="r",
-                likert=None,
-                exclusion_filter=nothing,
+                ratings, MetricSettings(), items=Items(), spans=None, questions_rubric="r", likert=None
             )
             list(metrics)
         listed = [answer for answer in passed["orders"]["r", "fit"] if answer in ("2", "5", "9")]
