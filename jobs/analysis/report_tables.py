@@ -14,6 +14,7 @@ from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
 from jobs.analysis.mismatches import RatedItems
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
+from jobs.judging.kept_rubric import Rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.rated_question import MetricSettings
