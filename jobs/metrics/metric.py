@@ -217,8 +217,16 @@ class Metric:
 
     def without_value(self, reason: str) -> "Metric":
         """Return the metric as undefined, because of `reason`."""
-        cleared = dict.fromkeys(("value", "units", "low", "high", "interval_method"))
-        return replace(self, **cleared, status=Status.SKIPPED, reason=reason)
+        return Metric(
+            name=self.name,
+            definition=self.definition,
+            value=None,
+            n=self.n,
+            coverage=self.coverage,
+            status=Status.SKIPPED,
+            reason=reason,
+            dims=self.dims,
+        )
 
 
 def estimated(

@@ -229,7 +229,9 @@ def _scores_of_subgroups(answers: RatingTable, question: RatedQuestion, groups: 
         parts = [(dims, answers.of_items(members)) for dims, members in _subgroups(question, (attribute,))]
         for dims, part in parts:
             yield from _marked(question, (model_scores.mean_score(part, group) for group in groups), dims)
-        for dims, part in parts if threshold is not None else ():
+        if threshold is None:
+            continue
+        for dims, part in parts:
             yield from _marked(question, model_scores.shares(part, groups, threshold, averaged=averaged), dims)
 
 
