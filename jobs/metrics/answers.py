@@ -190,8 +190,8 @@ class RatingTable:
             counts[first:after] = n
         return means, counts
 
-    def matrix(self, *, by: str = "score") -> Floats:
-        """Return float64[items, raters] of scores or value codes, NaN without an answer. Use it for few raters only."""
+    def matrix(self) -> Floats:
+        """Return float64[items, raters] of scores, NaN without a score. Use it for few raters only."""
         matrix = np.full((self.items, len(self.raters)), np.nan)
-        matrix[self.item, self.rater] = self.score if by == "score" else np.where(self.value >= 0, self.value, np.nan)
+        matrix[self.item, self.rater] = self.score
         return matrix

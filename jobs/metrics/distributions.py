@@ -248,26 +248,15 @@ class Distributions:
     Args:
         extra: additional columns to group by, from `EXTRA`. List condition, method or order here if a table has several
             values of it; otherwise they are pooled.
-        declared: (rubric, question) -> allowed answers in the rubric's order, for tables without them, such as
-            people's; by default, the answers in the rows of any rater apply to all raters.
-        pool: rater -> name under which to count it, such as every person -> "people".
 
     Raises:
         ValueError: `extra` has a column that is not in `EXTRA`.
     """
 
-    def __init__(
-        self,
-        *,
-        extra: Sequence[str] = (),
-        declared: Mapping[tuple[str, str], Sequence[str]] | None = None,
-        pool: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, *, extra: Sequence[str] = ()) -> None:
         if wrong := [name for name in extra if name not in EXTRA]:
             raise ValueError(f"extra={list(extra)}: unknown {', '.join(wrong)}; must be one of {', '.join(EXTRA)}")
         self._by = (*BY, *extra)
-        self._declared = {key: tuple(answers) for key, answers in (declared or {}).items()}
-        self._pool = dict(pool or {})
         self._statuses: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
         # In the next two, None means that more than MAX_ANSWERS answers or lists occurred and are no longer
         # distinguished.
@@ -303,18 +292,18 @@ class Distributions:
         lists = _joined(rows["answers"])
         self._check(rows, ok)
         for *by, status, count in _grouped(rows, [*self._by, "status"], [([], "count_all")]):
-            self._statuses[self._key(by)][status] += count
+            self._statuses[tuple(by)][status] += count
         for *by, value, count in _grouped(ok, [*self._by, "value"], [([], "count_all")]):
-            self._add_value(self._key(by), value, count)
+            self._add_value(tuple(by), value, count)
         for name, marked in self._marked.items():
             not_whole = ok.filter(pc.is_valid(ok[name])).select(list(self._by))
             for *by, count in _grouped(not_whole, list(self._by), [([], "count_all")]):
-                marked[self._key(by)] += count
+                marked[tuple(by)] += count
         for name, into in (("score", self._score), ("outside_mass", self._outside)):
             numbers = ok[name].cast(pa.float64())
             scored = ok.select(list(self._by)).append_column("x", numbers)
             for *by, n, total in _grouped(scored, self._by, [("x", "count"), ("x", "sum")]):
-                into[self._key(by)].add(n, total)
+                into[tuple(by)].add(n, total)
         stated = rows.select(["rubric", "question"]).append_column("list", lists)
         for rubric, question, joined, _ in _grouped(stated, stated.column_names, [([], "count_all")]):
             if joined:
@@ -329,14 +318,14 @@ class Distributions:
         """
         for code in np.unique(part.rater).tolist():
             of_rater = part.rater == code
-            full = self._key((part.raters[code], *key))
+            full = (part.raters[code], *key)
             spread = self._spreads.setdefault(full, AnswerSpread(part.unit_name))
             spread.add(part, of_rater, score=self._score[full].mean, outside=self._outside[full].mean)
 
     def without(self, column: str) -> "Distributions":
         """Return the same counts without distinguishing the values of `column`, one of the extra columns."""
         extra = [name for name in self._by[len(BY) :] if name != column]
-        merged = Distributions(extra=extra, declared=self._declared, pool=self._pool)
+        merged = Distributions(extra=extra)
         merged._lists = self._lists
         position = self._by.index(column)
 
@@ -417,8 +406,6 @@ class Distributions:
         return tuple(shares), None if ok else _none_ok(sum(self._statuses[key].values()))
 
     def _allowed(self, question: tuple[str, str]) -> tuple[str, ...] | None:
-        if question in self._declared:
-            return self._declared[question]
         lists = self._lists.get(question, set())
         if lists is None:
             return None
@@ -426,9 +413,6 @@ class Distributions:
         # lacks. Sorting makes the result independent of the order of the batches.
         ordered = sorted(lists, key=lambda answers: (-len(answers), answers))
         return tuple(dict.fromkeys(answer for answers in ordered for answer in answers))
-
-    def _key(self, by: Sequence[str]) -> tuple[str, ...]:
-        return (self._pool.get(by[0], by[0]), *by[1:])
 
     def _add_value(self, key: tuple[str, ...], value: str, count: int) -> None:
         counts = self._values.setdefault(key, Counter())

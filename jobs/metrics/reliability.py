@@ -70,7 +70,7 @@ class _Layout:
     remark: str | None = None
 
 
-def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
+def icc(answers: RatingTable) -> list[Metric]:
     """Return ICC(1), ICC(2,1) and ICC(2,k) with their 95 % F intervals (McGraw and Wong 1996), as pingouin does.
 
     Use them for interval scales. ICC(2,1) is the reliability of a single rater, ICC(2,k) that of the mean of k raters;
@@ -79,20 +79,17 @@ def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
     ICC(2) needs raters crossed with items. If all raters rated at least half of the rated items, the columns are the
     raters (dims `columns`: raters), and incomplete items are left out, as in pingouin. Otherwise (three of 150 raters
     per item, or one rater with few ratings) the columns are **rating slots**: the function keeps items with exactly k
-    ratings, and puts each item's ratings into k slots. Which rating is in which slot means nothing, so that the value
-    of one assignment is partly chance. Over all assignments, the mean squares between slots and of the residual are
-    both expected to equal that within items, and with these ICC(2,1) is ICC(1), and ICC(2,k) is ICC(1,k). If the
-    raters with the most ratings are crossed with at least half of the rated items, the ICCs of these raters follow
-    (dims `columns`: raters).
+    ratings, the most frequent number of at least two (the largest of equally frequent ones), and puts each item's
+    ratings into k slots. Which rating is in which slot means nothing, so that the value of one assignment is partly
+    chance. Over all assignments, the mean squares between slots and of the residual are both expected to equal that
+    within items, and with these ICC(2,1) is ICC(1), and ICC(2,k) is ICC(1,k). If the raters with the most ratings are
+    crossed with at least half of the rated items, the ICCs of these raters follow (dims `columns`: raters).
 
     If a metric leaves out ratings, its `reason` says how many of the rated items and of the raters it uses.
 
-    Args:
-        k: ratings per item; None: the most frequent number of at least two (the largest of equally frequent ones).
-
     Undefined: fewer than two raters, fewer than three items with k ratings, or no variance.
     """
-    return [metric for layout in _layouts(answers, k) for metric in _icc_of(layout, answers)]
+    return [metric for layout in _layouts(answers) for metric in _icc_of(layout, answers)]
 
 
 def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
@@ -164,21 +161,20 @@ def _f_interval(value: float, low: float, high: float) -> Interval:
     return no_interval(f"raters agree {'completely' if value > 0 else 'less than by chance'}")
 
 
-def _layouts(answers: RatingTable, k: int | None) -> list[_Layout]:
+def _layouts(answers: RatingTable) -> list[_Layout]:
     """Return all raters if they are crossed with items, else rating slots and the raters who are crossed with most
     items."""
     scored = answers.with_scores()
     per_item = scored.per_item()
     raters = len(np.unique(scored.rater))
     rated, complete = int((per_item > 0).sum()), int((per_item == raters).sum())
-    if k in (None, raters) and raters > 1 and 2 * complete >= rated:
+    if raters > 1 and 2 * complete >= rated:
         kept = scored if complete == rated else scored.where(per_item[scored.item] == raters)
         remark = None if complete == rated else f"{complete} of {rated} rated items: those that all raters rated"
         return [_layout(kept.score.reshape(complete, raters), kept.item[::raters], RATERS, raters, remark)]
-    crossed = _crossed_raters(scored, rated) if k is None else None
-    if k is None:
-        sizes = np.bincount(per_item[per_item > 1]) if (per_item > 1).any() else np.array([0])
-        k = int(len(sizes) - 1 - np.argmax(sizes[::-1]))
+    crossed = _crossed_raters(scored, rated)
+    sizes = np.bincount(per_item[per_item > 1]) if (per_item > 1).any() else np.array([0])
+    k = int(len(sizes) - 1 - np.argmax(sizes[::-1]))
     kept = scored.where(per_item[scored.item] == k)
     table = np.sort(kept.score.reshape(-1, k), axis=1) if k and kept.n else np.empty((0, max(k, 1)))
     remark = f"rating slots: {len(table)} of {rated} rated items: those with exactly {k} ratings"

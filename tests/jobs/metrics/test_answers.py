@@ -40,7 +40,6 @@ def test_answers_without_a_score_or_a_value_are_left_out() -> None:
     assert some.counts(by="value")[0].tolist() == [[1, 1], [0, 1]]
     assert (some.means()[0].tolist(), some.means()[1].tolist()) == ([1, 2], [1, 1])
     np.testing.assert_array_equal(some.matrix(), [[1, NAN], [2, NAN]])
-    np.testing.assert_array_equal(some.matrix(by="value"), [[0, 1], [NAN, 1]])
     assert (some.with_scores().n, table.with_scores() is table) == (2, True)
 
 

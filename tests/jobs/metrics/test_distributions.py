@@ -176,23 +176,10 @@ def test_people_without_answer_lists_take_the_order_of_the_model():
     assert [a.answer for a in people.answers] == SCALE
 
 
-def test_declared_answers_order_a_table_of_people_only():
-    one = only([row(value="yes", answers=None)], declared={("century", "sensitive"): ["yes", "no", "unsure"]})
-    assert [(a.answer, a.count) for a in one.answers] == [("yes", 1), ("no", 0), ("unsure", 0)]
-
-
 def test_a_value_outside_the_rubric_is_counted_and_marked():
     one = only([scored(1), row(value="maybe")])
     assert [(a.answer, a.count, a.listed) for a in one.answers][-1] == ("maybe", 1, False)
     assert one.mean_score.n == 1
-
-
-def test_pooled_raters_are_one():
-    one = only(
-        [scored(1, rater="p1"), scored(5, rater="p2"), row(rater="p2", status="skipped")],
-        pool={"p1": "people", "p2": "people"},
-    )
-    assert (one.rater, one.asked, one.mean_score.value) == ("people", 3, 3.0)
 
 
 def test_conditions_are_distinguished_when_named():

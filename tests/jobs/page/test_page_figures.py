@@ -310,9 +310,9 @@ WEST, EAST, SOUTH, NORTH = "Western Europe", "Eastern Europe", "Southern Europe"
 def distributions(*unused: str, **answers: list[str]) -> list[Distribution]:
     """Return the distributions of the answers of each rater; nobody gave the answers `unused`."""
     allowed = sorted({*unused, *(answer for of_rater in answers.values() for answer in of_rater)})
-    counted = Distributions(declared={("r", "where"): allowed})
+    counted = Distributions()
     rows = [
-        rating(f"i{number}", rater, "where", answer)
+        rating(f"i{number}", rater, "where", answer, answers=allowed)
         for rater, of_rater in answers.items() for number, answer in enumerate(of_rater)
     ]  # fmt: skip
     table: Any = TableInMemory("ratings", rows)

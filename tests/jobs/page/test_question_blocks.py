@@ -14,11 +14,11 @@ def distributions(
 ) -> list[Distribution]:
     """Return the distributions of the answers of each rater."""
     rows = [
-        rating(f"i{number}", rater, question, value, **columns)
+        rating(f"i{number}", rater, question, value, answers=allowed, **columns)
         for rater, values in answers.items()
         for number, value in enumerate(values)
     ]
-    counted = Distributions(declared={("r", question): allowed})
+    counted = Distributions()
     table: Any = TableInMemory("ratings", rows)
     for batch in table.batches(table._rows.column_names):
         counted.add(batch)
