@@ -63,6 +63,14 @@ class _Merged:
             earlier[fact] = value if _is_unknown(earlier[fact]) else earlier[fact]
 
 
+def places_in(hashes: Hashes, wanted: Hashes) -> NDArray[np.int64]:
+    """Return int64[wanted], the place of each hash among the ascending `hashes`, -1 where it is not among them."""
+    if not len(hashes):
+        return np.full(len(wanted), -1, np.int64)
+    place = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+    return np.where(hashes[place] == wanted, place, -1)
+
+
 @dataclass(frozen=True)
 class Items:
     """Attributes of items by the hash of their id.
@@ -86,10 +94,7 @@ class Items:
 
     def rows(self, items: Hashes) -> NDArray[np.int64]:
         """Return int64[items], the rows in `hashes`, -1 for unknown items."""
-        if not len(self.hashes):
-            return np.full(len(items), -1, np.int64)
-        row = np.minimum(np.searchsorted(self.hashes, items), len(self.hashes) - 1)
-        return np.where(self.hashes[row] == items, row, -1)
+        return places_in(self.hashes, items)
 
     def codes(self, attribute: str, items: Hashes) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Return int64[items] codes of an attribute, -1 if unknown, and its values; a+b crosses two attributes."""
@@ -232,8 +237,8 @@ class IndependentUnits:
         """Return uint64[items], the unit of each item; an unknown item is its own unit."""
         if not len(self.items):
             return items
-        place = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
-        return np.where(self.items[place] == items, self.units[place], items)
+        place = places_in(self.items, items)
+        return np.where(place >= 0, self.units[place], items)
 
     def name_of(self, items: Hashes) -> str:
         """Return what the units of some items are, in the plural."""
@@ -358,12 +363,8 @@ def read_raters(
         if kind not in KINDS:
             raise InputError(f"raters: {rater} has kind {kind!r}; must be one of {', '.join(KINDS)}")
         kinds[rater] = "gold" if any(matching((rater,), pattern) for pattern in gold) else kind
-    members: dict[str, tuple[str, ...]] = {}
-    for column in groups:
-        for rater, row in rows.items():
-            if row.get(column) and kinds[rater] == "human":
-                name = f"{PEOPLE}, {column} {row[column]}"
-                members[name] = (*members.get(name, ()), rater)
+    values = {column: {rater: row[column] for rater, row in rows.items() if row.get(column)} for column in groups}
+    members = _people_by(values, kinds)
     families = {rater: rows.get(rater, {}).get("family") or family_of(rater) for rater in methods}
     countries = {rater: row["country"] for rater, row in rows.items() if row.get("country")}
     return Raters(kinds, families, members, countries)
@@ -378,13 +379,18 @@ def raters_of(
         groups: column -> rater -> value.
     """
     kinds = {rater: "gold" if any(matching((rater,), glob) for glob in gold) else "human" for rater in methods}
+    return Raters(kinds, {}, _people_by(groups, kinds), {})
+
+
+def _people_by(groups: Mapping[str, Mapping[str, str]], kinds: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the groups of people with the same value of a column; `groups`: column -> rater -> value."""
     members: dict[str, tuple[str, ...]] = {}
     for column, values in groups.items():
         for rater, value in values.items():
-            if kinds.get(rater) == "human":
+            if kinds.get(rater) == HUMAN:
                 name = f"{PEOPLE}, {column} {value}"
                 members[name] = (*members.get(name, ()), rater)
-    return Raters(kinds, {}, members, {})
+    return members
 
 
 def family_of(model: str) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from actors.items import FIRST, PAIR, PAIR_SET, SECOND
 from actors.status import Status
-from jobs.analysis.attributes import Raters
+from jobs.analysis.attributes import Raters, places_in
 from jobs.analysis.conditions import CONDITION
 from jobs.metrics import pair_comparisons, participation
 from jobs.metrics.metric import Metric
@@ -185,8 +185,8 @@ def _read_answers(
     for source in ratings:
         for batch in source.batches(_COLUMNS):
             hashes = hash_texts(batch["item_id"])
-            place = np.minimum(np.searchsorted(compared.hashes, hashes), len(compared.hashes) - 1)
-            about_pairs = (compared.hashes[place] == hashes) & ~exclusion_filter.mask(batch["item_id"])
+            place = places_in(compared.hashes, hashes)
+            about_pairs = (place >= 0) & ~exclusion_filter.mask(batch["item_id"])
             if not about_pairs.any():
                 continue
             rows = batch.filter(pa.array(about_pairs))

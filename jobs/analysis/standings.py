@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.analysis.attributes import places_in
 from jobs.analysis.rating_codes import Reduction
 from jobs.metrics.answers import RatingTable
 from jobs.store.hashing import Hashes
@@ -31,11 +32,9 @@ class Standings(NamedTuple):
 
     def of(self, items: Hashes) -> tuple[Floats, Floats]:
         """Return disagreement and score of items, NaN for items that were not rated."""
-        if not len(self.item):
-            return np.full(len(items), np.nan), np.full(len(items), np.nan)
-        place = np.minimum(np.searchsorted(self.item, items), len(self.item) - 1)
-        present = self.item[place] == items
-        return np.where(present, self.disagreement[place], np.nan), np.where(present, self.score[place], np.nan)
+        place = places_in(self.item, items)
+        disagreement, score = (np.append(values, np.nan)[place] for values in (self.disagreement, self.score))
+        return disagreement, score
 
 
 def standings(
