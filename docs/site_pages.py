@@ -13,6 +13,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from jobs.metrics.kinds import KIND_OF
 from jobs.runtime.command_line import cli, commands, help_text
 from jobs.runtime.configuration import config, key_comments
 from jobs.tables import TABLES, WRITTEN_BY
@@ -105,3 +106,6 @@ def _metrics() -> Iterator[str]:
         if functions:
             yield f"\n## {path.stem}\n\n{_cell(ast.get_docstring(tree) or '')}\n\n| function | |\n|---|---|"
             yield from (f"| `{name}` | {_cell(doc.split(chr(10) * 2)[0])} |" for name, doc in functions)
+    yield "\n## Names\n\nOf `jobs/metrics/kinds.py`; braces stand for what depends on the data.\n"
+    yield "| metric | values | definition |\n|---|---|---|"
+    yield from (f"| `{kind.name}` | {kind.unit} | {_cell(kind.definition)} |" for kind in KIND_OF.values())

@@ -54,7 +54,7 @@ def declared(module: ModuleType) -> Iterator[MetricKind]:
     """Yield the kinds that are constants of a module, or values of a constant that is a dictionary."""
     for constant in vars(module).values():
         for value in constant.values() if isinstance(constant, dict) else (constant,):
-            if isinstance(value, MetricKind):
+            if isinstance(value, MetricKind) and value.definition:  # else it is what several definitions share
                 yield value
 
 
