@@ -7,30 +7,25 @@ from typing import Any
 import pytest
 
 from actors.ids import content_id
-from jobs.analysis import compute, scene_graph_scores
-from jobs.analysis.attributes import Items
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.report_metrics import read_report_items, read_spans, report_metrics
 from jobs.analysis.report_tables import (
     ALL_PEOPLE,
     MAX_PEOPLE_SHOWN,
     RatingSummary,
     ReportInputs,
-    ReportRatings,
     ReportTables,
     open_inputs,
     rows_of_items,
     summarize_ratings,
 )
 from jobs.errors import InputError
-from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
-from tests.factories import FIVE, TableInMemory, rating, record, write_table
+from tests.factories import FIVE, rating, record, write_table
 
 EXCLUDED = content_id("excluded")
 ROWS: dict[str, list[dict[str, Any]]] = {
@@ -116,65 +111,6 @@ def test_cards_have_no_rows_of_excluded_items(tmp_path: Path) -> None:
         item: [(row["rater"], row["value"], row["condition"]) for row in of_item] for item, of_item in by_item.items()
     }
     assert rows_by_item == {"a": [("m", "1", "")]}
-
-
-def test_attributes_are_read_for_the_settings_and_for_the_added_arguments() -> None:
-    """An added attribute that no item has is left out; one of the settings is refused."""
-    attributes = [("region", "East"), ("theme", "sea"), ("source", "web")]
-    items: Any = [TableInMemory("items", [{"item_id": "a", "kind": "image", "attributes": attributes}])]
-    settings = MetricSettings(disaggregate=[], compare=["region"])
-    added = MetricSettings(disaggregate=["theme"], compare=["source", "absent"])
-    read, with_more = read_report_items(ReportTables(items=items), settings, added)
-    assert {name: values for name, (_, values) in read.columns.items() if values} == {
-        "region": ("East",),
-        "theme": ("sea",),
-        "source": ("web",),
-    }
-    assert (with_more.disaggregate, with_more.compare) == (["theme"], ["region", "source"])
-    with pytest.raises(InputError, match=r"metrics.compare=absent: "):
-        read_report_items(ReportTables(items=items), MetricSettings(compare=["absent"]), MetricSettings())
-
-
-def test_metrics_of_questions_get_listed_answers_and_skip_scene_graphs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A rubric with the name of the answers to scene graphs is an ordinary one without a table of questions."""
-    passed: dict[str, Any] = {}
-
-    def question_metrics(*_: Any, orders: Any, skip: Any, **__: Any) -> list[Any]:
-        passed.update(orders=orders, skips=(skip("r", "fit"), skip("other", "fit")))
-        return []
-
-    monkeypatch.setattr(compute, "question_metrics", question_metrics)
-    rows = [rating("a", "m", "fit", value, sample=n, answers=list("12345")) for n, value in enumerate("295")]
-    rating_tables = [open_table(write_table(tmp_path / "t", "ratings", rows, rubric=FIVE))]
-    questions: Any = TableInMemory("questions", [])
-    nothing = ExclusionFilter(frozenset())
-    for table, skips in ((None, False), (questions, True)):
-        tables = ReportTables(ratings=rating_tables, questions=table)
-        monkeypatch.setattr(scene_graph_scores, "dsg_metrics", lambda *_, **__: [])
-        with Reduction(by=[CONDITION]) as reduction:
-            result = summarize_ratings(tables, MetricSettings(), reduction, models=[], exclusion_filter=nothing)
-            ratings = ReportRatings(tables, reduction, result, Rubrics({}), nothing)
-            metrics = report_metrics(
-                ratings, MetricSettings(), items=Items(), spans=None, questions_rubric="r", likert=None
-            )
-            list(metrics)
-        listed = [answer for answer in passed["orders"]["r", "fit"] if answer in ("2", "5", "9")]
-        assert (listed, passed["skips"]) == (["2", "5"], (skips, False))
-
-
-def test_gold_raters_of_spans_are_those_of_the_settings(tmp_path: Path) -> None:
-    """They may have no ratings and no row in a table of raters."""
-    rows = [
-        {"item_id": "a", "text_id": "t", "kind": "mistake", "rater": rater, "method": method, "condition": "",
-         "start": 0, "end": 1, "status": "ok"}
-        for rater, method in (("expert-1", "human"), ("anna", "human"), ("m", "claims"))
-    ]  # fmt: skip
-    tables = ReportTables(spans=[open_table(write_table(tmp_path / "s", "spans", rows))])
-    read = read_spans(tables, MetricSettings(gold=["expert-*"]), ExclusionFilter(frozenset()))
-    assert read is not None
-    assert read.kinds == {"expert-1": "gold", "anna": "human", "m": "model"}
 
 
 @pytest.fixture
