@@ -23,8 +23,7 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distribution, Distributions
-from jobs.page.card_links import CardLinks, card_links
-from jobs.page.card_marks import card_marks
+from jobs.page.card_links import card_links
 from jobs.page.card_orders import answer_index
 from jobs.page.gallery import Gallery
 from jobs.page.page_contents import (
@@ -35,12 +34,14 @@ from jobs.page.page_contents import (
     ModelFacts,
     Page,
     PageFigure,
+    QuestionEntry,
     TableSummary,
     Wording,
     letters_of,
+    places_of,
 )
-from jobs.page.page_figures import funnel_figures, page_figures, region_figures
-from jobs.page.picture_cards import GOLD, HUMAN, gallery_cards, titled_cards
+from jobs.page.page_figures import drawn_matrices, funnel_figures, page_figures, region_figures
+from jobs.page.picture_cards import GOLD, HUMAN, card_marks, gallery_cards, titled_cards
 from jobs.runtime.planning import estimates
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import run_files
@@ -123,7 +124,7 @@ def report_page(
         notices=[*results.notices, *_random_weights(tables.sources), *_without_rubric(rubrics)],
         steps=steps,
         funnel=list(funnel_figures(steps)),
-        links=links.lists,
+        links=links,
         figures=figures,
         figures_left_out=left_out,
         tables=[_table(name, source) for name, source in tables.corpus.items()]
@@ -151,15 +152,16 @@ def _linked_figures(
     distributions: Sequence[Distribution],
     pictures: Sequence[GalleryPicture],
     words: Mapping[tuple[str, str], Wording],
-) -> tuple[CardLinks, list[PageFigure], list[str]]:
+) -> tuple[list[QuestionEntry], list[PageFigure], list[str]]:
     """Return the cards that plots link to, the plots, and the titles of those left out for their size."""
     single = {rater for rater, used in results.methods.items() if used <= {HUMAN, GOLD}}
     with_cards = [card for card in pictures if card.thumbnails]
-    links = card_links(results.observations.confusions, results.metrics, with_cards, words)
+    matrices = drawn_matrices(results.observations.confusions, words)
+    links = card_links(matrices, results.metrics, with_cards, words)
     figures, left_out = page_figures(
-        results.metrics, results.observations, words, links.places, letters_of(distributions, pictures)
+        results.metrics, results.observations, words, places_of(links), letters_of(distributions, pictures)
     )
-    answered = {answer.name for entry in answer_index(with_cards, words) for answer in entry.answers}
+    answered = places_of(answer_index(with_cards, words))
     return links, [*figures, *region_figures(distributions, words, answered, single)], left_out
 
 

@@ -6,75 +6,76 @@ an entry nor a link. If a rater answered several times, the answer on the card i
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple, TypeVar
 
 from actors.status import Status
+from jobs.analysis.span_tables import MISTAKE, OMISSION, WRITER, WRITER_COLUMN
 from jobs.html.formats import in_words
 from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import GOLD, Confusion
 from jobs.metrics.rated_question import MODELS, PEOPLE
-from jobs.page.card_marks import mark_lists, marks_anchor, marks_of
 from jobs.page.card_orders import MAX_ANSWERS, MAX_LINKS, Key, answer_anchor, disagreement, score_ranges
 from jobs.page.metric_tables import IN_HEADING, MetricTable, each_once
-from jobs.page.page_contents import AnswerEntry, GalleryPicture, PictureRating, QuestionEntry, Wording
+from jobs.page.page_contents import AnswerEntry, GalleryPicture, PictureRating, QuestionEntry, Wording, spans_label
 from jobs.page.page_names import anchor
 
 Words = Mapping[tuple[str, str], Wording]
 QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
 HUMAN = "human"  # method of people's ratings
-MAX_MATRICES = 60  # matrices in a figure
-MAX_OF_RATER = 12  # cards of one rater and question
+MAX_OF_RATER = 12  # cards of one rater and question, and of one rater's spans
 TARGET = "target"  # attribute of subgroups that is a column of ratings
+KIND_OF_SCORE = {
+    "mistakes": MISTAKE,
+    "mistake_share": MISTAKE,
+    "precision": MISTAKE,
+    "omissions": OMISSION,
+    "omission_share": OMISSION,
+    "coverage": OMISSION,
+}  # a score of descriptions that is not listed, such as quality, depends on both kinds
+_Card = TypeVar("_Card")
 
 
-@dataclass
-class CardLinks:
-    """The cards that numbers and plots link to.
+class MarkSelection(NamedTuple):
+    """The spans that a metric rests on: those of a kind, of a rater or group, and perhaps of a writer or category."""
 
-    Attributes:
-        lists: index of the page; each entry has the anchor of a cell or row, or of a rater's answers to a question.
-        places: anchors that exist.
-    """
-
-    lists: list[QuestionEntry] = field(default_factory=list)
-
-    @property
-    def places(self) -> set[str]:
-        """The anchors of all entries."""
-        return {answer.name for question in self.lists for answer in question.answers}
+    rater: str
+    kind: str = ""  # empty: of any kind
+    writer: str = ""
+    category: str = ""
 
 
 def card_links(
     matrices: QuestionMatrices, metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words: Words
-) -> CardLinks:
-    """Return the cards of each cell of the confusion matrices, of two raters, of each subgroup, and of each rater.
+) -> list[QuestionEntry]:
+    """Return the cards of each cell of confusion matrices, of two raters, of each subgroup, and of each rater.
 
     Args:
-        matrices: the confusion matrices of the page, with the dims of their questions.
+        matrices: the confusion matrices that the page plots, with the dims of their questions.
         metrics: kappas have the dims of two raters, metrics of subgroups an attribute and its value, others a rater or
             a group.
         cards: the cards of the page; they are numbered from 1.
     """
-    pairs = {
-        (metric.dims["rater_a"], metric.dims["rater_b"]): None
-        for metric in metrics
-        if metric.name == "kappa" and {"rater_a", "rater_b"} <= metric.dims.keys()
-    }
+    pairs: dict[tuple[str, str], None] = {}
     parts: dict[str, dict[str, None]] = {}
     for metric in metrics:
-        if {"attribute", "part"} <= metric.dims.keys():
-            parts.setdefault(metric.dims["attribute"], {}).setdefault(metric.dims["part"])
+        dims = metric.dims
+        if {"attribute", "part"} <= dims.keys():
+            parts.setdefault(dims["attribute"], {}).setdefault(dims["part"])
+        if metric.name == "kappa" and {"rater_a", "rater_b"} <= dims.keys():
+            pairs.setdefault((dims["rater_a"], dims["rater_b"]))
     lists = [
-        *(_of_matrix(dims, confusion, cards, words) for dims, confusion in drawn_matrices(matrices, words)),
+        *(_of_matrix(dims, confusion, cards, words) for dims, confusion in matrices),
         _of_pairs(pairs, cards),
         *(_of_attribute(attribute, values, cards) for attribute, values in parts.items()),
         *_of_raters(metrics, cards, words),
-        *mark_lists(metrics, cards),
+        *_of_marks(metrics, cards),
     ]
-    return CardLinks([entry for entry in lists if entry.answers])
+    return [entry for entry in lists if entry.answers]
 
 
 def cards_of(metric: Metric) -> str:
@@ -100,29 +101,16 @@ def cards_of(metric: Metric) -> str:
     return rater_anchor(dims, rater) if rater else ""
 
 
-def drawn_matrices(matrices: QuestionMatrices, words: Words) -> QuestionMatrices:
-    """Return the matrices to plot: `MAX_MATRICES` of each reference, in the order of the page.
-
-    Every question gets one before any gets a second, and models come before people.
-    """
-    place = {key: number for number, key in enumerate(words)}
-    ordered = sorted(
-        matrices, key=lambda pair: place.get((pair[0].get("rubric", ""), pair[0].get("question", "")), len(place))
-    )
-    of_question, of_reference = Counter[tuple[object, ...]](), Counter[str]()
-    turns = []  # for each matrix, how many of its question come before it, and its number
-    by_models_first = sorted(enumerate(ordered), key=lambda numbered: numbered[1][1].rater == PEOPLE)
-    for number, (dims, confusion) in by_models_first:
-        question = confusion.reference, *sorted(dims.items())
-        turns.append((of_question[question], number))
-        of_question[question] += 1
-    kept = []
-    for _, number in sorted(turns):
-        reference = ordered[number][1].reference
-        of_reference[reference] += 1
-        if of_reference[reference] <= MAX_MATRICES:
-            kept.append(number)
-    return [ordered[number] for number in sorted(kept)]
+def marks_of(metric: Metric) -> MarkSelection | None:
+    """Return the marks that a metric rests on; None if it is not about spans or has no rater."""
+    dims = metric.dims
+    rater = dims.get("group") or spans_label(dims)
+    if metric.name.startswith("description_") and rater:
+        score = dims.get("score") or metric.name.removeprefix("description_")
+        return MarkSelection(rater, KIND_OF_SCORE.get(score, ""), dims.get(WRITER, ""), dims.get("category", ""))
+    if metric.name.startswith("span_") and rater and dims.get("status", "ok") == "ok":
+        return MarkSelection(rater, dims.get("kind", ""))
+    return None
 
 
 def cell_anchor(dims: Mapping[str, str], confusion: Confusion, row: int, column: int) -> str:
@@ -147,23 +135,47 @@ def rater_anchor(dims: Mapping[str, str], rater: str) -> str:
     return anchor("rater", *(f"{name}={dims[name]}" for name in IN_HEADING if dims.get(name)), f"rater {rater}")
 
 
+def marks_anchor(marks: MarkSelection) -> str:
+    """Return the anchor of the cards with these marks."""
+    return anchor("marks", *(f"{name}={value}" for name, value in marks._asdict().items()), f"marks {marks.rater}")
+
+
+def _entry(
+    name: str,
+    label: str,
+    cards: Sequence[_Card],
+    weigh: Callable[[_Card], float | None],
+    *,
+    most: int = MAX_LINKS,
+) -> AnswerEntry:
+    """Return the entry of the cards that have a weight, the heaviest first."""
+    weights = {number: weight for number, card in enumerate(cards, start=1) if (weight := weigh(card)) is not None}
+    numbers = sorted(weights, key=weights.__getitem__, reverse=True)
+    return AnswerEntry(name, label, tuple(numbers[:most]), max(0, len(numbers) - most))
+
+
+def _list(title: str, entries: Iterable[AnswerEntry], *about: str) -> QuestionEntry:
+    """Return the first entries that have cards under one title."""
+    with_cards = [entry for entry in entries if entry.cards]
+    return QuestionEntry(anchor("links", *about, f"cards {title}"), title, tuple(with_cards[:MAX_ANSWERS]))
+
+
 def _of_matrix(
     dims: Mapping[str, str], confusion: Confusion, cards: Sequence[GalleryPicture], words: Words
 ) -> QuestionEntry:
     key = (dims.get("rubric", ""), dims.get("question", ""))
     labels = words[key].labels if key in words else {}
-    cells: dict[tuple[int, int], dict[int, None]] = {}
-    for number, card in enumerate(cards, start=1):
-        for cell in _cells(dims, confusion, card.ratings):
-            cells.setdefault(cell, {}).setdefault(number)
+    cells = [set(_cells(dims, confusion, card.ratings)) for card in cards]
     named = [labels.get(answer) or answer for answer in confusion.answers]
+    widest_first = sorted(set().union(*cells), key=lambda cell: (-abs(cell[0] - cell[1]), cell))
     entries = [
         _entry(
-            cell_anchor(dims, confusion, *cell),
-            named[cell[0]] if cell[0] == cell[1] else f"{named[cell[0]]} → {named[cell[1]]}",
-            list(cells[cell]),
+            cell_anchor(dims, confusion, row, column),
+            named[row] if row == column else f"{named[row]} → {named[column]}",
+            cells,
+            lambda of_card, cell=(row, column): 0.0 if cell in of_card else None,
         )
-        for cell in sorted(cells, key=lambda cell: (-abs(cell[0] - cell[1]), cell))
+        for row, column in widest_first
     ]
     title = words[key].title if key in words else key[1]
     return _list(f"{title}: {confusion.reference} → {confusion.rater}", entries, *sorted(dims.values()))
@@ -193,14 +205,23 @@ def _is_answer(rating: PictureRating, dims: Mapping[str, str]) -> bool:
     )
 
 
-def _code(rater: str, ratings: Sequence[PictureRating], answers: Sequence[str]) -> int | None:
-    """Return the position of the answer of a rater, of people together (as `jobs.metrics.observations`), or of gold."""
+def _chosen(rater: str, ratings: Sequence[PictureRating]) -> list[PictureRating]:
+    """Return the ratings of a rater, of people, of gold, or of models."""
     if rater in (PEOPLE, GOLD):
-        chosen = [rating for rating in ratings if rating.method == (HUMAN if rater == PEOPLE else GOLD)]
-    else:
-        chosen = [rating for rating in ratings if rating.name == rater]
+        return [rating for rating in ratings if rating.method == (HUMAN if rater == PEOPLE else GOLD)]
+    if rater == MODELS:
+        return [rating for rating in ratings if rating.method not in (HUMAN, GOLD)]
+    return [rating for rating in ratings if rating.name == rater]
+
+
+def _code(rater: str, ratings: Sequence[PictureRating], answers: Sequence[str]) -> int | None:
+    """Return the position of the answer of a rater, of people together (as in confusion matrices), or of gold."""
+    chosen = _chosen(rater, ratings)
     scores = [rating.score for rating in chosen if rating.score is not None]
-    levels = _levels(answers)
+    try:
+        levels = [float(answer) for answer in answers]
+    except ValueError:
+        levels = []
     if scores and levels:
         middles = [(low + high) / 2 for low, high in pairwise(levels)]
         return bisect_left(middles, sum(scores) / len(scores))
@@ -209,29 +230,17 @@ def _code(rater: str, ratings: Sequence[PictureRating], answers: Sequence[str]) 
     return answers.index(value) if value in answers and 2 * count > counts.total() else None
 
 
-def _levels(answers: Sequence[str]) -> list[float]:
-    try:
-        return [float(answer) for answer in answers]
-    except ValueError:
-        return []
-
-
 def _of_pairs(pairs: Iterable[tuple[str, str]], cards: Sequence[GalleryPicture]) -> QuestionEntry:
     ranges = score_ranges(card.ratings for card in cards)
-    entries = []
-    for rater, other in pairs:
-        distances: dict[int, float] = {}
-        for number, card in enumerate(cards, start=1):
-            by_extra: dict[tuple[tuple[str, str], ...], list[PictureRating]] = {}
-            for rating in card.ratings:
-                if rating.name in (rater, other):
-                    by_extra.setdefault(rating.extra, []).append(rating)
-            values = [value for of_target in by_extra.values() if (value := disagreement(of_target, ranges))]
-            if values:
-                distances[number] = max(values)
-        widest = sorted(distances, key=lambda number: -distances[number])
-        if widest:
-            entries.append(_entry(pair_anchor(rater, other), f"{rater} and {other}", widest))
+
+    def difference(pair: tuple[str, str], card: GalleryPicture) -> float | None:
+        by_extra: dict[tuple[tuple[str, str], ...], list[PictureRating]] = {}
+        for rating in card.ratings:
+            if rating.name in pair:
+                by_extra.setdefault(rating.extra, []).append(rating)
+        return max(filter(None, (disagreement(of_both, ranges) for of_both in by_extra.values())), default=None)
+
+    entries = (_entry(pair_anchor(*pair), " and ".join(pair), cards, partial(difference, pair)) for pair in pairs)
     return _list("Two raters differ, widest first", entries)
 
 
@@ -244,32 +253,25 @@ def _of_raters(metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words
         if cards_of(metric) == rater_anchor(metric.dims, rater):
             question = tuple((name, metric.dims[name]) for name in IN_HEADING if metric.dims.get(name))
             raters.setdefault(question, {}).setdefault(rater)
+
+    def distance(rater: str, of_card: Sequence[PictureRating]) -> float | None:
+        """Return the distance of a rater's answers; -1 if they cannot be compared, None without answers."""
+        if not (chosen := _chosen(rater, of_card)):
+            return None
+        measured = _distance(rater, chosen, of_card, ranges)
+        return -1.0 if measured is None else measured
+
     for question, of_question in raters.items():
         dims = dict(question)
         key = (dims.get("rubric", ""), dims.get("question", ""))
         answers = [[rating for rating in card.ratings if _is_answer(rating, dims)] for card in cards]
-        entries = []
-        for rater in of_question:
-            distances = {}
-            for number, of_card in enumerate(answers, start=1):
-                if chosen := _chosen(rater, of_card):
-                    distance = _distance(rater, chosen, of_card, ranges)
-                    distances[number] = -1.0 if distance is None else distance
-            if distances:
-                widest = sorted(distances, key=distances.__getitem__, reverse=True)
-                entries.append(_entry(rater_anchor(dims, rater), rater, widest, most=MAX_OF_RATER))
+        entries = (
+            _entry(rater_anchor(dims, rater), rater, answers, partial(distance, rater), most=MAX_OF_RATER)
+            for rater in of_question
+        )
         title = words[key].title if key in words else key[1] or f"{key[0]}, all questions"
         about = "".join(f", {dims[name]}" for name in IN_HEADING[2:] if name in dims)
         yield _list(f"{title}{about}: answers of a rater", entries, *sorted(dims.values()))
-
-
-def _chosen(rater: str, ratings: Sequence[PictureRating]) -> list[PictureRating]:
-    """Return the ratings of a rater, of people, or of models."""
-    if rater == PEOPLE:
-        return [rating for rating in ratings if rating.method == HUMAN]
-    if rater == MODELS:
-        return [rating for rating in ratings if rating.method not in (HUMAN, GOLD)]
-    return [rating for rating in ratings if rating.name == rater]
 
 
 def _distance(
@@ -284,30 +286,50 @@ def _distance(
 
 
 def _of_attribute(attribute: str, parts: Iterable[str], cards: Sequence[GalleryPicture]) -> QuestionEntry:
-    entries = []
-    for part in parts:
-        numbers = [
-            number
-            for number, card in enumerate(cards, start=1)
-            if card.attributes.get(attribute) == part
-            or (attribute == TARGET and any(rating.target == part for rating in card.ratings))
-        ]
-        if numbers:
-            entries.append(_entry(part_anchor(attribute, part), part, numbers))
+    def belongs(part: str, card: GalleryPicture) -> float | None:
+        is_target = attribute == TARGET and any(rating.target == part for rating in card.ratings)
+        return 0.0 if is_target or card.attributes.get(attribute) == part else None
+
+    entries = (_entry(part_anchor(attribute, part), part, cards, partial(belongs, part)) for part in parts)
     return _list(in_words(attribute), entries)
 
 
-def _entry(name: str, label: str, numbers: Sequence[int], *, most: int = MAX_LINKS) -> AnswerEntry:
-    return AnswerEntry(name, label, tuple(numbers[:most]), max(0, len(numbers) - most))
+def _of_marks(metrics: Iterable[Metric], cards: Sequence[GalleryPicture]) -> Iterable[QuestionEntry]:
+    """Yield the cards of each rater's marks that `metrics` rest on, the most spans first, one list per kind.
+
+    Cards whose texts a rater read without marking a span come last.
+    """
+    wanted = dict.fromkeys(marks for metric in metrics if (marks := marks_of(metric)))
+    for kind in dict.fromkeys(marks.kind for marks in wanted):
+        entries = (
+            _entry(
+                marks_anchor(marks),
+                " · ".join(filter(None, (marks.rater, marks.writer, marks.category))),
+                cards,
+                partial(_spans, marks),
+                most=MAX_OF_RATER,
+            )
+            for marks in wanted
+            if marks.kind == kind
+        )
+        yield _list(f"Marked spans: {kind}" if kind else "Marked spans", entries)
 
 
-def _list(title: str, entries: Sequence[AnswerEntry], *about: str) -> QuestionEntry:
-    return QuestionEntry(anchor("links", *about, f"cards {title}"), title, tuple(entries[:MAX_ANSWERS]))
+def _spans(marks: MarkSelection, card: GalleryPicture) -> float | None:
+    """Return the number of spans on a card; None if it has no such text or, with a category, no such span."""
+    chosen = [mark for mark in card.marks if marks.rater in (mark.rater, mark.group) and marks.kind in ("", mark.kind)]
+    writer = card.attributes.get(WRITER) or card.attributes.get(WRITER_COLUMN)
+    if not chosen or marks.writer not in ("", writer):
+        return None
+    spans = [span for mark in chosen for span in mark.spans]
+    if marks.category:
+        return sum(marks.category in span.category.split(", ") for span in spans) or None
+    return len(spans)
 
 
 @dataclass(frozen=True)
 class NumberLinks:
-    """The links of a table of metrics: anchors of cards.
+    """The links of a table of metrics, as few as possible: anchors of cards.
 
     Attributes:
         rows: number of a row, from 0 -> the anchor that all its numbers share.
@@ -332,15 +354,15 @@ def number_links(table: MetricTable, places: Container[str]) -> NumberLinks:
         for column, metric in enumerate(line)
         if metric
     }
-    rows = _common({cell: (cell[0], name) for cell, name in anchors.items()})
-    columns = _common({cell: (cell[1], name) for cell, name in anchors.items() if cell[0] not in rows})
+    rows = _common((row, name) for (row, _), name in anchors.items())
+    columns = _common((column, name) for (row, column), name in anchors.items() if row not in rows)
     cells = {cell: name for cell, name in anchors.items() if name and cell[0] not in rows and cell[1] not in columns}
     return NumberLinks(rows, columns, cells)
 
 
-def _common(anchors: Mapping[tuple[int, int], tuple[int, str]]) -> dict[int, str]:
+def _common(anchors: Iterable[tuple[int, str]]) -> dict[int, str]:
     """Return the anchor that all cells of a row or column share, by its number."""
     of_line: dict[int, set[str]] = {}
-    for number, name in anchors.values():
+    for number, name in anchors:
         of_line.setdefault(number, set()).add(name)
     return {number: name for number, names in of_line.items() if len(names) == 1 for name in names if name}

@@ -58,6 +58,12 @@ def rater_label(rater: str, extra: Iterable[tuple[str, str]]) -> str:
     return SEPARATOR.join([rater, *(f"{column} {value}" for column, value in extra if value)])
 
 
+def spans_label(dims: Mapping[str, str]) -> str:
+    """Return the rater of marked spans with its method and condition; empty if the dims have no rater."""
+    named = [(name, dims.get(name, "")) for name in ("method", "condition")]
+    return rater_label(dims["rater"], named) if dims.get("rater") else ""
+
+
 def label_of(distribution: Distribution) -> str:
     """Return the rater of a distribution as `rater_label` writes it."""
     return rater_label(distribution.rater, distribution.extra)
@@ -248,6 +254,11 @@ class QuestionEntry(NamedTuple):
     name: str
     title: str
     answers: tuple[AnswerEntry, ...]
+
+
+def places_of(index: Iterable[QuestionEntry]) -> set[str]:
+    """Return the anchors of all answers of an index."""
+    return {answer.name for question in index for answer in question.answers}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Those of families of metrics are in `jobs.page.family_figures`.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -16,7 +16,7 @@ from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import GOLD, LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
 from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
-from jobs.page.card_links import cell_anchor, drawn_matrices, pair_anchor
+from jobs.page.card_links import QuestionMatrices, cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor
 from jobs.page.family_figures import RATERS, family_figures, question_title
 from jobs.page.metric_tables import MetricBlock, blocks, each_once, is_shown_by_distributions
@@ -367,9 +367,35 @@ def question_place(key: tuple[str, str]) -> str:
     return anchor("ratings", key[0], f"ratings {key[1]}")
 
 
+MAX_MATRICES = 60  # matrices in a figure
 MAX_SCATTERS = 48  # scatter plots in a figure
 AXIS_LABEL = 0.25  # inches of the label of a vertical axis
 TOPIC_OF_REFERENCE = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # families with the numbers of the matrices
+
+
+def drawn_matrices(matrices: QuestionMatrices, words: Words) -> QuestionMatrices:
+    """Return the matrices to plot: `MAX_MATRICES` of each reference, in the order of the page.
+
+    Every question gets one before any gets a second, and models come before people.
+    """
+    place = {key: number for number, key in enumerate(words)}
+    ordered = sorted(
+        matrices, key=lambda pair: place.get((pair[0].get("rubric", ""), pair[0].get("question", "")), len(place))
+    )
+    of_question, of_reference = Counter[tuple[object, ...]](), Counter[str]()
+    turns = []  # for each matrix, how many of its question come before it, and its number
+    by_models_first = sorted(enumerate(ordered), key=lambda numbered: numbered[1][1].rater == PEOPLE)
+    for number, (dims, confusion) in by_models_first:
+        question = confusion.reference, *sorted(dims.items())
+        turns.append((of_question[question], number))
+        of_question[question] += 1
+    kept = []
+    for _, number in sorted(turns):
+        reference = ordered[number][1].reference
+        of_reference[reference] += 1
+        if of_reference[reference] <= MAX_MATRICES:
+            kept.append(number)
+    return [ordered[number] for number in sorted(kept)]
 
 
 def observed_figures(

@@ -1,7 +1,7 @@
 """The cards of a gallery: pictures and the items that show them, with their texts, ratings, marks and prompts."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,11 +12,21 @@ import pyarrow.compute as pc
 from actors.quantities import quantity
 from actors.status import Status
 from jobs.analysis.report_tables import ReportTables
+from jobs.analysis.span_tables import MODELS, MarkedText, SpanTables, dims_of
 from jobs.html.regions import REGIONS
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.sent_prompts import PromptTexts, as_context
+from jobs.metrics.rated_question import PEOPLE
 from jobs.page.gallery import Gallery
-from jobs.page.page_contents import CardMark, GalleryPicture, PictureRating, Wording, rater_label
+from jobs.page.page_contents import (
+    CardMark,
+    GalleryPicture,
+    MarkedSpan,
+    PictureRating,
+    Wording,
+    rater_label,
+    spans_label,
+)
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource
@@ -31,6 +41,8 @@ TEXTS_PER_CARD = 6
 END_LENGTH = 600  # characters of the end of a prompt
 PROMPT_LENGTH = 3000  # characters of the text that all prompts about a card share
 HUMAN, GOLD = "human", "gold"  # methods of ratings without a prompt
+GROUP_OF = {HUMAN: PEOPLE, GOLD: GOLD}  # of kinds of raters that marked spans; all others are models
+SPAN_LENGTH = 120  # characters of a marked span
 ANSWER_LENGTH = 300  # characters of what a rater wrote instead of an answer, and of a comment
 CREDIT_LENGTH = 160  # characters
 TITLES = ("page_title", "title")  # attributes of an item that its card's title is taken from, the first that it has
@@ -324,3 +336,29 @@ def _label(rating: Mapping[str, Any], words: Words) -> str | None:
     value: str | None = rating["value"]
     question = words.get((rating["rubric"], rating["question"]))
     return question.labels.get(value, value) if question and value is not None else value
+
+
+def card_marks(tables: SpanTables, item_ids: Collection[str]) -> dict[str, list[CardMark]]:
+    """Return the marks in the texts of items, by item_id, kind and rater; a text without spans counts as read.
+
+    Spans are in the order of the text, and long ones are shortened. Without `texts=`, their words are unknown, and
+    positions are shown instead.
+    """
+    marks: dict[str, list[CardMark]] = {}
+    for kind, by_rater in sorted(tables.marks.items()):
+        for rater, read in sorted(by_rater.items()):
+            spans_of: dict[str, list[MarkedSpan]] = {}
+            for text, marked in read.items():
+                if text.item_id in item_ids:
+                    words = None if tables.texts is None else tables.texts[text.text_id]
+                    spans_of.setdefault(text.item_id, []).extend(_spans(marked, words))
+            for item_id, spans in spans_of.items():
+                label, group = spans_label(dims_of(rater)), GROUP_OF.get(tables.kinds.get(rater.rater, HUMAN), MODELS)
+                marks.setdefault(item_id, []).append(CardMark(label, group, kind, tuple(spans)))
+    return marks
+
+
+def _spans(marked: MarkedText, text: str | None) -> Iterable[MarkedSpan]:
+    for (start, end), category in sorted(set(zip(marked.spans, marked.categories, strict=True))):
+        words = f"characters {start} to {end}" if text is None else text[start:end]
+        yield MarkedSpan(words if len(words) <= SPAN_LENGTH else words[:SPAN_LENGTH] + "…", category.replace("+", ", "))

@@ -32,6 +32,7 @@ from jobs.page.page_contents import (
     Wording,
     label_of,
     letters_of,
+    places_of,
 )
 from jobs.page.page_figures import figure_of, question_place
 from jobs.page.page_names import rater_hues, short_names
@@ -204,8 +205,7 @@ def _sections(page: Page, rubrics: Sequence[RubricSection], metric_blocks: Seque
 def _anchors(page: Page, metric_blocks: Sequence[MetricBlock], index: Sequence[QuestionEntry]) -> set[str]:
     """Return the places on the page that numbers and plots link to."""
     places = {table.name for block in metric_blocks for table in block.tables}
-    places |= {question.name for question in index} | {answer.name for entry in index for answer in entry.answers}
-    places |= {entry.name for entries in page.links for entry in entries.answers}
+    places |= {question.name for question in index} | places_of(index) | places_of(page.links)
     places |= {figure.name for figure in page.figures}
     places |= {question_place((d.rubric, d.question)) for d in page.distributions}
     return places | ({"steps"} if len(page.steps) > 1 else set())

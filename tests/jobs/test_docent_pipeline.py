@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from jobs.page.card_marks import MarkSelection, marks_anchor
+from jobs.page.card_links import MarkSelection, marks_anchor
 from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config

@@ -28,6 +28,7 @@ from jobs.page.page_contents import (
     PictureRating,
     TableSummary,
     Wording,
+    places_of,
 )
 from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.tables import table
@@ -174,12 +175,12 @@ def linked_page() -> Page:
             )
         )
     links = card_links(observations.confusions, page_content.metrics, cards, page_content.wording)
-    figures, _ = page_figures(page_content.metrics, observations, page_content.wording, links.places)
+    figures, _ = page_figures(page_content.metrics, observations, page_content.wording, places_of(links))
     points = [MapPoint(card.image_id, n / 22, 1 - n / 22, card.thumbnails[0]) for n, card in enumerate(cards)]
     mapped = EmbeddingMap(points, fitted=22, encoder="siglip", shares=(0.4, 0.2))
     prompts = {"century_labels": "Look."}
     return replace(
-        page_content, pictures=cards, figures=figures, links=links.lists, map=mapped, prompts=prompts,
+        page_content, pictures=cards, figures=figures, links=links, map=mapped, prompts=prompts,
         funnel=list(funnel_figures(page_content.steps)),
     )  # fmt: skip
 

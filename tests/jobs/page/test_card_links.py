@@ -44,7 +44,7 @@ def card(*ratings, **attributes):
 
 
 def numbers_of(links):
-    return {entry.name: entry.cards for one in links.lists for entry in one.answers}
+    return {entry.name: entry.cards for one in links for entry in one.answers}
 
 
 def test_a_cell_has_the_cards_of_peoples_common_answer_and_the_raters():
@@ -60,7 +60,7 @@ def test_a_cell_has_the_cards_of_peoples_common_answer_and_the_raters():
         cell_anchor(DIMS, confusion, 0, 2): (1,),
         cell_anchor(DIMS, confusion, 2, 2): (2,),
     }
-    (one,) = card_links([(DIMS, confusion)], [], cards, WORDS).lists
+    (one,) = card_links([(DIMS, confusion)], [], cards, WORDS)
     assert [entry.label for entry in one.answers] == ["low → high", "high"]
     of_condition = DIMS | {"condition": "article"}
     under = [card(person("p1", "1", extra=cards[4].ratings[1].extra), *cards[4].ratings[1:])]
@@ -71,12 +71,12 @@ def test_cells_are_listed_with_the_widest_difference_first_and_gold_is_a_referen
     pairs = [("1", "1"), ("2", "3"), ("3", "1"), ("1", "3")]
     cards = [card(rating("g", right, method="gold"), rating("m", value), person("p", "2")) for right, value in pairs]
     confusion = Confusion("m", "gold", ("1", "2", "3"), np.ones((3, 3), int))
-    (listed,) = card_links([(DIMS, confusion)], [], cards, WORDS).lists
+    (listed,) = card_links([(DIMS, confusion)], [], cards, WORDS)
     assert listed.title == "Question: gold → m"
     assert [(entry.label, entry.cards) for entry in listed.answers] == [
         ("low → high", (4,)), ("high → low", (3,)), ("middle → high", (2,)), ("low", (1,))
     ]  # fmt: skip
-    (of_people,) = card_links([(DIMS, replace(confusion, rater="people"))], [], cards, {}).lists
+    (of_people,) = card_links([(DIMS, replace(confusion, rater="people"))], [], cards, {})
     assert of_people.title == "q: gold → people"
     assert [(entry.label, entry.cards) for entry in of_people.answers] == [
         ("1 → 2", (1, 4)), ("3 → 2", (3,)), ("2", (2,))
@@ -99,7 +99,7 @@ def test_a_metric_of_scene_graphs_has_the_cards_with_any_answer_of_the_rater():
     score = Metric(
         name="dsg_score", definition="d", value=0.5, n=2, reason="exact", dims={"rater": "m", "rubric": "dsg"}
     )
-    (of_rater,) = card_links([], [score], cards, {}).lists
+    (of_rater,) = card_links([], [score], cards, {})
     assert [(entry.name, entry.cards) for entry in of_rater.answers] == [(cards_of(score), (2,))]
     assert of_rater.title == "dsg, all questions: answers of a rater"
 
@@ -168,8 +168,8 @@ def test_a_rater_has_the_cards_of_its_answers_those_that_differ_most_from_others
     }
     assert [cards_of(one) != "" for one in metrics] == [True, True, True, False, False, True, True]
     titles = ["Question: answers of a rater", "Question, article: answers of a rater"]
-    assert [listed.title for listed in card_links([], metrics, cards, WORDS).lists] == titles
-    unnamed = [listed.title for listed in card_links([], metrics[:1], cards, {}).lists]
+    assert [listed.title for listed in card_links([], metrics, cards, WORDS)] == titles
+    unnamed = [listed.title for listed in card_links([], metrics[:1], cards, {})]
     assert unnamed == ["q: answers of a rater"]
 
 
@@ -200,7 +200,7 @@ def test_of_many_cards_the_first_are_listed_and_the_others_counted():
     cards = [card(rating("m", "1"), region="East") for _ in range(MAX_LINKS + 2)]
     metrics = [metric("group_mean_score", group="m"), metric("alpha", attribute="region", part="East")]
     for count, of_rater, of_part in ((MAX_LINKS + 2, MAX_LINKS + 2 - MAX_OF_RATER, 2), (MAX_OF_RATER, 0, 0)):
-        links = card_links([], metrics, cards[:count], WORDS).lists
+        links = card_links([], metrics, cards[:count], WORDS)
         more = {entry.name: (len(entry.cards), entry.more) for one in links for entry in one.answers}
         assert more == {
             rater_anchor(DIMS, "m"): (MAX_OF_RATER, of_rater), part_anchor("region", "East"): (count - of_part, of_part)

@@ -6,9 +6,9 @@ import pytest
 
 from jobs.analysis.span_tables import MarkedText, SpanRater, SpanTables, TextOfItem
 from jobs.metrics.metric import Metric
-from jobs.page.card_links import card_links, cards_of
-from jobs.page.card_marks import MAX_CARDS, MarkSelection, card_marks, mark_lists, marks_anchor, marks_of
+from jobs.page.card_links import MAX_OF_RATER, MarkSelection, card_links, cards_of, marks_anchor, marks_of
 from jobs.page.page_contents import CardMark, GalleryPicture, MarkedSpan, Page
+from jobs.page.picture_cards import card_marks
 from jobs.page.render import render
 from tests.jobs.page import sample
 
@@ -95,7 +95,7 @@ def test_a_metric_has_the_cards_of_its_rater_kind_writer_and_category_the_most_s
         metric("description_pearson", rater="m", score="quality"),
         metric("description_omissions", group="gold"),  # without cards
     ]
-    lists = mark_lists([*metrics, metrics[0]], cards)
+    lists = card_links([], [*metrics, metrics[0]], cards, {})
     assert [entry.title for entry in lists] == ["Marked spans: mistake", "Marked spans: omission", "Marked spans"]
     numbers = {entry.name: entry.cards for of_kind in lists for entry in of_kind.answers}
     assert [numbers.get(cards_of(of_spans)) for of_spans in metrics] == [
@@ -111,10 +111,10 @@ def test_a_metric_has_the_cards_of_its_rater_kind_writer_and_category_the_most_s
 
 
 def test_an_entry_names_few_cards_and_counts_the_others():
-    cards = [card(mark("anna", ("a",)))] * (MAX_CARDS + 3)
-    (of_kind,) = mark_lists([metric("span_f1", rater="anna", kind="mistake")], cards)
+    cards = [card(mark("anna", ("a",)))] * (MAX_OF_RATER + 3)
+    (of_kind,) = card_links([], [metric("span_f1", rater="anna", kind="mistake")], cards, {})
     (entry,) = of_kind.answers
-    assert (entry.cards, entry.more) == (tuple(range(1, MAX_CARDS + 1)), 3)
+    assert (entry.cards, entry.more) == (tuple(range(1, MAX_OF_RATER + 1)), 3)
 
 
 def test_a_card_shows_its_spans_and_numbers_link_to_it():
@@ -122,7 +122,7 @@ def test_a_card_shows_its_spans_and_numbers_link_to_it():
     shown = replace(sampled, ratings=(), marks=[mark("anna", ("<b>", "size")), mark(LABEL, group="models")])
     f1 = metric("span_f1", rater="anna", kind="mistake", unit="token")
     links = card_links([], [f1], [shown], {})
-    html = render(Page("t", metrics=[f1], pictures=[shown], links=links.lists))
+    html = render(Page("t", metrics=[f1], pictures=[shown], links=links))
     assert "<q>&lt;b&gt;</q> <small>size</small>" in html
     assert f'<bdi>{LABEL}</bdi></dt><dd dir="auto"><span class="faint">none</span>' in html
     name = marks_anchor(MarkSelection("anna", "mistake"))

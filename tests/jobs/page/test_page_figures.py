@@ -16,17 +16,19 @@ from jobs.metrics.observations import LENGTH, WITH_PEOPLE, Confusion, Observatio
 from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import ACROSS, question_metrics
 from jobs.page import page_figures as module
-from jobs.page.card_links import MAX_MATRICES, cell_anchor, drawn_matrices, pair_anchor
+from jobs.page.card_links import cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor
 from jobs.page.metric_tables import blocks
 from jobs.page.page_contents import FunnelStep, PageFigure, Wording
 from jobs.page.page_figures import (
     MAX_MAPS,
+    MAX_MATRICES,
     MAX_QUESTIONS,
     MAX_RATERS,
     MAX_SCATTERS,
     MAX_SCORED,
     agreement_map,
+    drawn_matrices,
     figure_of,
     funnel_figures,
     observed_figures,
