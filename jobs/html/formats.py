@@ -1,10 +1,14 @@
-"""Formats of numbers, shares and addresses on pages."""
+"""What all pages share: their style, attributes that name a region, and formats of numbers, shares and addresses."""
 
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from actors.fetching.signed_urls import gives_access
 
+STYLE = Path(__file__).with_name("page.css")  # colours of light and dark, type, tables, cards, blurred pictures
+# Attributes of items, and questions, that indicate the region of a picture; the first one with a value is used.
+REGIONS = ("region", "sub_region", "country", "target", "category")
 # Characters that HTML does not allow, and lone surrogates, which UTF-8 cannot encode.
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 

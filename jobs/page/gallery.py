@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from actors.status import Status
 from jobs.analysis.report_tables import ReportTables
 from jobs.analysis.standings import Standings
-from jobs.html.regions import REGIONS
+from jobs.html.formats import REGIONS
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource

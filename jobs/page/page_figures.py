@@ -22,9 +22,8 @@ from jobs.page.family_figures import RATERS, family_figures, question_title
 from jobs.page.metric_tables import MetricBlock, blocks, each_once, is_shown_by_distributions
 from jobs.page.page_contents import FunnelStep, PageFigure, Wording, rater_label
 from jobs.page.page_names import anchor, not_drawn, rater_colour, rater_hues, short_names, shortened
-from jobs.plots.counts import CountMatrix, Steps
 from jobs.plots.figures import label_width, plot
-from jobs.plots.panels import Fit, HeatMap, Scatter
+from jobs.plots.panels import CountMatrix, Fit, HeatMap, Scatter, Steps
 from jobs.plots.tiles import TileMap, place_of
 
 MAX_BYTES = 6_000_000  # size of all plots of a page together

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from jobs.metrics.rated_question import MODELS, PEOPLE
-from jobs.plots.colours import of_hue
-from jobs.plots.svg import ACCENT, INK, SOFT
+from jobs.plots.svg import ACCENT, INK, SOFT, of_hue
 
 SEPARATOR = " · "  # between the name of a rater and what distinguishes its ratings
 HUE_STEP = 137.5  # degrees: the colours of successive raters are far from one another

@@ -13,7 +13,7 @@ from actors.quantities import quantity
 from actors.status import Status
 from jobs.analysis.report_tables import ReportTables
 from jobs.analysis.span_tables import MODELS, MarkedText, SpanTables, dims_of
-from jobs.html.regions import REGIONS
+from jobs.html.formats import REGIONS
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.sent_prompts import PromptTexts, as_context
 from jobs.metrics.rated_question import PEOPLE

@@ -13,8 +13,7 @@ from markupsafe import Markup
 
 from actors.quantities import quantity
 from actors.status import STATUSES, Status
-from jobs.html.formats import in_words, link, number, percent, writable
-from jobs.html.style import STYLE
+from jobs.html.formats import STYLE, in_words, link, number, percent, writable
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import SHARE, Distribution, Share
 from jobs.metrics.kinds import kind_of

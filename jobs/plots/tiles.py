@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from jobs.plots.colours import readable_on, shade
-from jobs.plots.svg import LINE, link_to
+from jobs.plots.svg import LINE, link_to, readable_on, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,8 +25,7 @@ from starlette.routing import Mount, Route
 
 from actors.quantities import quantity
 from jobs.errors import InputError
-from jobs.html.formats import in_words, link, number, percent, writable
-from jobs.html.style import STYLE
+from jobs.html.formats import STYLE, in_words, link, number, percent, writable
 from jobs.judging.kept_rubric import Rubrics
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.viewer import picture_details, queries

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobs.html.formats import in_words
-from jobs.html.regions import REGIONS
+from jobs.html.formats import REGIONS, in_words
 from jobs.judging.kept_rubric import Rubrics
 from jobs.viewer.queries import as_number, fetch
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from actors.loglik_rater import METHOD as LIKELIHOOD
 from jobs.errors import InputError
-from jobs.html.regions import REGIONS
+from jobs.html.formats import REGIONS
 from jobs.inventory.found import files_by_table, find_tables
 from jobs.judging.rating_tables import GROUPS
 from jobs.runtime.selection.exclusions import ExclusionFilter

@@ -15,7 +15,7 @@ from jobs.metrics.observations import Observations
 from jobs.page.page_contents import FunnelStep, GalleryPicture, Page, PictureRating
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
-from jobs.plots.colours import of_hue
+from jobs.plots.svg import of_hue
 from tests.browser import CHROMIUM
 from tests.chromium import chromium
 from tests.jobs.page import sample

@@ -12,9 +12,8 @@ from jobs.page.card_links import cards_of
 from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, MAX_SERIES, family_figures
 from jobs.page.metric_tables import blocks
 from jobs.page.page_contents import PageFigure, Wording
-from jobs.plots.colours import of_hue
 from jobs.plots.panels import Intervals
-from jobs.plots.svg import INK
+from jobs.plots.svg import INK, of_hue
 
 
 def metric(name: str, value: float = 0.5, **dims: str) -> Metric:
