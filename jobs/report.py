@@ -55,7 +55,7 @@ def check(cfg: ReportConfig) -> None:
     """Raise InputError if the value of a key is not allowed."""
     for key in ("gallery", "gallery_seed"):
         if (value := getattr(cfg, key)) < 0:
-            raise InputError(f"{key}={value}: must be at least 0")
+            raise InputError("must be at least 0", key=key, value=value)
     metric_settings.check(cfg.metrics)
     check_paper(cfg.paper)
 

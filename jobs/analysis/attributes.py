@@ -57,8 +57,11 @@ class _Merged:
         for fact, value in facts.items():
             if not _is_unknown(value) and not _is_unknown(earlier[fact]) and value != earlier[fact]:
                 raise InputError(
-                    f"{self.key}={first}: {self.thing} {name} has another {fact} than in {source.uri} "
-                    f"({_short(earlier[fact])} and {_short(value)}); report the two tables separately"
+                    f"{self.thing} {name} has another {fact} than in {source.uri} ({_short(earlier[fact])} and "
+                    f"{_short(value)})",
+                    key=self.key,
+                    value=first,
+                    remedy="report the two tables separately",
                 )
             earlier[fact] = value if _is_unknown(earlier[fact]) else earlier[fact]
 
@@ -276,7 +279,7 @@ def read_units(
                 if row["response_id"]:
                     unit_of.setdefault(row["response_id"], unit)
     if attribute is not None and not has_attribute:
-        raise InputError(f"metrics.unit={attribute}: no item in items= has this attribute")
+        raise InputError("no item in items= has this attribute", key="metrics.unit", value=attribute)
     for source in responses:
         for batch in source.batches(["response_id", "item_id"]):
             for row in batch.to_pylist():
@@ -352,8 +355,10 @@ def read_raters(
                 if rater in methods and rows.setdefault(rater, row) != row:
                     name = next(name for name, value in row.items() if rows[rater][name] != value)
                     raise InputError(
-                        f"raters={first[rater]}: {rater} has {name}={rows[rater][name]!r}, and {row[name]!r} in "
-                        f"{source.uri}; list only one of the two tables"
+                        f"{rater} has {name}={rows[rater][name]!r}, and {row[name]!r} in {source.uri}",
+                        key="raters",
+                        value=first[rater],
+                        remedy="list only one of the two tables",
                     )
                 first.setdefault(rater, source.uri)
     kinds, kept_kinds = {}, {row["rater"]: row["kind"] for row in kept}
@@ -361,7 +366,7 @@ def read_raters(
         stated = rows.get(rater, {}).get("kind") or kept_kinds.get(rater)
         kind = stated or METHODS.get(next(iter(sorted(used))), "model")
         if kind not in KINDS:
-            raise InputError(f"raters: {rater} has kind {kind!r}; must be one of {', '.join(KINDS)}")
+            raise InputError(f"{rater} has kind {kind!r}; must be one of {', '.join(KINDS)}", key="raters")
         kinds[rater] = "gold" if any(matching((rater,), pattern) for pattern in gold) else kind
     values = {column: {rater: row[column] for rater, row in rows.items() if row.get(column)} for column in groups}
     members = _people_by(values, kinds)

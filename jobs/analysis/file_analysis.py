@@ -162,12 +162,12 @@ def check_settings(cfg: AnalyzeConfig) -> None:
     if cfg.scale and (len(cfg.scale) != 2 or not cfg.scale[0] < cfg.scale[1]):
         raise InputError(f"scale={cfg.scale}: must be the lowest and the highest answer, such as [1,5]")
     if wrong := [name for name, raters in cfg.metrics.ensembles.items() if isinstance(raters, dict)]:
-        raise InputError(f"metrics.ensembles.{wrong[0]}: a file has no rubrics; must be a list of raters (globs)")
+        raise InputError("a file has no rubrics; must be a list of raters (globs)", key=f"metrics.ensembles.{wrong[0]}")
     default = AnalyzeConfig().metrics
     without = {f.name for f in fields(MetricSettings)} - {"stop"} if cfg.task != "agreement" else TABLES_ONLY
     without = without | {"stop"} if cfg.task == "dsg" else without
     if idle := sorted(name for name in without if getattr(cfg.metrics, name) != getattr(default, name)):
-        raise InputError(f"metrics.{idle[0]}: task={cfg.task} does not use it; remove the key")
+        raise InputError(f"task={cfg.task} does not use it", key=f"metrics.{idle[0]}", remedy="remove the key")
 
 
 def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
@@ -333,7 +333,7 @@ def file_agreement(
             rater_attributes.add(uri, batch)
             rows_read += batch.num_rows
         if not rows_read:
-            raise InputError(f"{uri}: the file has no ratings" + (" that keep_rows= keeps" if cfg.keep_rows else ""))
+            raise InputError("the file has no ratings" + (" that keep_rows= keeps" if cfg.keep_rows else ""), place=uri)
         if unit:
             unit_of = {item: f"={value}" for item, value in item_attributes.values[unit].items()}
             reduction.units = units_of(unit_of, name=f"values of {unit}")
@@ -496,7 +496,7 @@ def file_scene_graphs(
                 answer=line["value"],
             )
     if not pictures:
-        raise InputError(f"{uri}: the file has no questions" + (" that keep_rows= keeps" if cfg.keep_rows else ""))
+        raise InputError("the file has no questions" + (" that keep_rows= keeps" if cfg.keep_rows else ""), place=uri)
     graphs = pictures.values()
     unknown = sorted({p for graph in graphs for q in graph.values() for p in q.parents if p not in graph})
     if unknown:

@@ -21,7 +21,7 @@ def check(settings: MetricSettings) -> None:
         InputError: a setting is out of range or names an unknown column, or weights are not a matrix of disagreement.
     """
     if wrong := [name for name in settings.group_by if name not in GROUP_BY]:
-        raise InputError(f"metrics.group_by={wrong[0]}: must be one of {', '.join(GROUP_BY)}")
+        raise InputError(f"must be one of {', '.join(GROUP_BY)}", key="metrics.group_by", value=wrong[0])
     for name, matrix in settings.weights.items():
         if any(len(line) != len(matrix) for line in matrix):
             raise InputError(f"metrics.weights.{name}={matrix}: must be a square matrix")
@@ -30,7 +30,7 @@ def check(settings: MetricSettings) -> None:
                 f"metrics.weights.{name}={matrix}: must be 0 on the diagonal, because equal answers do not disagree"
             )
     if wrong := [name for name in settings.ensembles if name in (PEOPLE, MODELS)]:
-        raise InputError(f"metrics.ensembles.{wrong[0]}: this group exists already; choose another name")
+        raise InputError("this group exists already", key=f"metrics.ensembles.{wrong[0]}", remedy="choose another name")
     for key, setting in _of_raters(settings).items():
         lists = list(setting.values()) if isinstance(setting, Mapping) else [setting]
         if not all(isinstance(globs, list) and all(isinstance(glob, str) for glob in globs) for globs in lists):
@@ -41,9 +41,11 @@ def check(settings: MetricSettings) -> None:
     for contrast in settings.contrast:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
-            raise InputError(f"metrics.contrast={contrast}: must be attribute:first-second")
+            raise InputError("must be attribute:first-second", key="metrics.contrast", value=contrast)
     if wrong := [name for name in settings.text_overlap if name not in description_scores.OVERLAPS]:
-        raise InputError(f"metrics.text_overlap={wrong[0]}: must be one of {', '.join(description_scores.OVERLAPS)}")
+        raise InputError(
+            f"must be one of {', '.join(description_scores.OVERLAPS)}", key="metrics.text_overlap", value=wrong[0]
+        )
     description_scores.require_overlap_packages(settings.text_overlap)
     for name, is_allowed, allowed in (
         ("stop", settings.stop > 0, "above 0"),
@@ -51,7 +53,7 @@ def check(settings: MetricSettings) -> None:
         ("tolerance", settings.tolerance >= 0, "at least 0"),
     ):
         if not is_allowed:
-            raise InputError(f"metrics.{name}={getattr(settings, name):g}: must be {allowed}")
+            raise InputError(f"must be {allowed}", key=f"metrics.{name}", value=getattr(settings, name))
 
 
 def _of_raters(settings: MetricSettings) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def check_rubrics(settings: MetricSettings, available: Collection[str]) -> None:
     """
     for key, setting in _of_raters(settings).items():
         if isinstance(setting, Mapping) and (wrong := sorted(set(setting) - set(available))):
-            raise InputError(f"{key}.{wrong[0]}: no such rubric; must be one of {', '.join(sorted(available))}")
+            raise InputError(f"no such rubric; must be one of {', '.join(sorted(available))}", key=f"{key}.{wrong[0]}")
 
 
 def unmatched(settings: MetricSettings, raters_of: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -98,8 +100,8 @@ def check_groups(settings: MetricSettings, *, has_raters: bool) -> None:
         InputError: other groups are set, and there is no table of raters.
     """
     if not has_raters and settings.groups not in ([], MetricSettings().groups):
-        groups = ",".join(settings.groups)
-        raise InputError(f"metrics.groups=[{groups}]: needs a table of raters with these columns; set raters=")
+        why = "needs a table of raters with these columns"
+        raise InputError(why, key="metrics.groups", value=settings.groups, remedy="set raters=")
 
 
 def compared_attributes(settings: MetricSettings) -> set[str]:
@@ -122,9 +124,10 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
         wanted = {part for name in names for part in name.split("+")} - {TARGET}
         if wrong := sorted(wanted - set(available)):
             raise InputError(
-                f"metrics.{key}={wrong[0]}: no item has this attribute; must be one of "
-                f"{', '.join([*sorted(available), TARGET])} (attributes come from the columns of a file that remine "
-                "items reads: add its table with items=)"
+                f"no item has this attribute; must be one of {', '.join([*sorted(available), TARGET])} (attributes "
+                "come from the columns of a file that remine items reads: add its table with items=)",
+                key=f"metrics.{key}",
+                value=wrong[0],
             )
 
 

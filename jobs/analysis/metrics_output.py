@@ -27,7 +27,9 @@ def refuse_foreign(out: str, *names: str) -> None:
     out = locations.absolute(out)
     present = [name for name in names if locations.exists(locations.join(out, name))]
     if present and not locations.exists(locations.join(out, "metrics", "_run", "identity.json")):
-        raise InputError(f"out={out}: this job did not write its {present[0]}; choose another folder")
+        raise InputError(
+            f"this job did not write its {present[0]}", key="out", value=out, remedy="choose another folder"
+        )
 
 
 def write_metrics(

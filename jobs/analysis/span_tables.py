@@ -180,8 +180,10 @@ def read_marked_items(items: Sequence[TableSource], wanted: Iterable[str]) -> di
                 item = MarkedItem(" ".join(row["image_ids"] or ()) or row["item_id"], writer)
                 if marks_by_item.setdefault(row["item_id"], item) != item:
                     raise InputError(
-                        f"items={first[row['item_id']]}: item {row['item_id']} has another picture or writer in "
-                        f"{source.uri}; list only one of the tables"
+                        f"item {row['item_id']} has another picture or writer in {source.uri}",
+                        key="items",
+                        value=first[row["item_id"]],
+                        remedy="list only one of the tables",
                     )
                 first.setdefault(row["item_id"], source.uri)
     return marks_by_item
@@ -202,13 +204,18 @@ def read_texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, st
                     continue
                 if texts.setdefault(text_id, text) != text:
                     raise InputError(
-                        f"texts={first[text_id]}: text {text_id} differs in {source.uri}; list only one of the tables"
+                        f"text {text_id} differs in {source.uri}",
+                        key="texts",
+                        value=first[text_id],
+                        remedy="list only one of the tables",
                     )
                 first.setdefault(text_id, source.uri)
     if missing := sorted(wanted - texts.keys()):
         raise InputError(
-            f"texts={sources[0].uri}: {len(missing):,} of the {len(wanted):,} texts with spans are in no table, such "
-            f"as {missing[0]}; add their tables, or omit texts="
+            f"{len(missing):,} of the {len(wanted):,} texts with spans are in no table, such as {missing[0]}",
+            key="texts",
+            value=sources[0].uri,
+            remedy="add their tables, or omit texts=",
         )
     return texts
 
