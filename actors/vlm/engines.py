@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 
 from actors.vlm import attention, errors, families, memory, model_inputs, packed, shared_prefix
-from actors.vlm.packed import Item, PendingItems
+from actors.vlm.packed import PendingGroups
 from actors.vlm.scoring_requests import AnswerCodes, RequestGroup
 from actors.vlm.shared_prefix import PassKind, forget_positions
 
@@ -118,14 +118,7 @@ class SharedPrefixEngine:
     ) -> list[RequestLikelihoods]:
         """See `Engine`."""
         likelihoods = shared_prefix.suffix_likelihoods(
-            self._model,
-            self._family,
-            inputs,
-            [group.suffixes[i] for i in numbers],
-            [group.answers[i] for i in numbers],
-            shared=group.shared,
-            kind=self._kind,
-            budget=budget,
+            self._model, self._family, group.subset(numbers), inputs, kind=self._kind, budget=budget
         )
         share = likelihoods.tokens / len(numbers)
         return [RequestLikelihoods(logprobs, share) for logprobs in likelihoods.logprobs]
@@ -159,11 +152,11 @@ class PackedEngine:
         """
         import torch
 
-        items = [_item(*part) for part in parts]
+        groups = [group.subset(numbers) for group, numbers in parts]
         if (stream := next(self._streams)) is not None:
             stream.wait_stream(torch.cuda.current_stream(self._model.device))
         with torch.cuda.stream(stream):
-            pending: PendingItems = packed.launch(self._model, self._family, items, budget=budget)
+            pending: PendingGroups = packed.launch(self._model, self._family, groups, budget=budget)
 
         def result() -> list[list[RequestLikelihoods]]:
             return [
@@ -178,7 +171,7 @@ class PackedEngine:
     ) -> Iterator[list[tuple[RequestGroup, Sequence[int]]]]:
         """Yield lists of consecutive parts, each of which fits one forward pass; arguments as for `launch`."""
         most = memory.packed_tokens(self._model, budget=budget)
-        for places in packed.chunks([_item(*part) for part in parts], most=most):
+        for places in packed.chunks([group.subset(numbers) for group, numbers in parts], most=most):
             yield [parts[place] for place in places]
 
 
@@ -187,11 +180,6 @@ def _stream(device: torch.device) -> torch.cuda.Stream | None:
     import torch
 
     return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-
-
-def _item(group: RequestGroup, numbers: Sequence[int]) -> Item:
-    part = group.subset(numbers)
-    return Item(part.inputs, part.suffixes, part.answers, part.shared)
 
 
 class EngineChoice:

@@ -19,7 +19,7 @@ from actors.vlm.engines import disagreement
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import LOGIT_BYTES
 from actors.vlm.memory import BudgetedScorer
-from actors.vlm.scoring_requests import AnswerCodes
+from actors.vlm.scoring_requests import AnswerCodes, RequestGroup
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,15 +98,11 @@ class CompletionScorer(BudgetedScorer):
         """Pass all completions as one tree: the suffix is the prompt's last token, the completions are its answers."""
         assert self.family is not None
         prompt = model_inputs.on_device(self.model, inputs)
+        answers = [AnswerCodes("sequence", (), (tuple(tokens),)) for tokens in completions]
+        *_, last = ids = prompt["input_ids"][0].tolist()
+        group = RequestGroup.of_suffixes(prompt, [[last]] * len(answers), answers, shared=len(ids) - 1)
         likelihoods = shared_prefix.suffix_likelihoods(
-            self.model,
-            self.family,
-            prompt,
-            [prompt["input_ids"][0, -1:].tolist()] * len(completions),
-            [AnswerCodes("sequence", (), (tuple(tokens),)) for tokens in completions],
-            shared=int(prompt["input_ids"].shape[1]) - 1,
-            kind="cascade",
-            budget=self.budget,
+            self.model, self.family, group, prompt, kind="cascade", budget=self.budget
         )
         return [logprob for (logprob,) in likelihoods.logprobs]
 

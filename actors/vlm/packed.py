@@ -1,8 +1,8 @@
-"""Likelihoods of answers about several items at once: their prompts pass as one sequence of segments.
+"""Likelihoods of the answers of several groups at once: their prompts pass as one sequence of segments.
 
 A picture with its questions has about 2,000 tokens, which a large GPU processes in less time than the process needs to
-launch the work. Several items together keep it busy: their prefixes pass as one sequence in which each token sees only
-its own prefix, then all their suffixes as another, in which each sees its own item's prefix and its own row.
+launch the work. Several groups together keep it busy: their prefixes pass as one sequence in which each token sees only
+its own prefix, then all their suffixes as another, in which each sees its own group's prefix and its own row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.vlm import attention, memory, model_inputs, token_trees
 from actors.vlm.attention import Segments, attend_segments
 from actors.vlm.families import Family, base_model
 from actors.vlm.model_inputs import PER_TOKEN
-from actors.vlm.scoring_requests import AnswerCodes, AnswerNodes, PendingLikelihoods, pending_likelihoods
+from actors.vlm.scoring_requests import AnswerNodes, PendingLikelihoods, RequestGroup, pending_likelihoods
 from actors.vlm.shared_prefix import (
     Prefix,
     SuffixLikelihoods,
@@ -37,69 +37,26 @@ if TYPE_CHECKING:
 PACKED_ATTENTION = "remine_packed"
 
 
-class Item(NamedTuple):
-    """The prompts about one item.
-
-    Attributes:
-        inputs: the processor's output for one prompt, on the CPU; its first `shared` tokens are used.
-        suffixes: token ids after the shared ones, at least one each.
-        answers: the allowed answers of each suffix.
-        shared: tokens that all prompts begin with.
-    """
-
-    inputs: Inputs
-    suffixes: Sequence[list[int]]
-    answers: Sequence[AnswerCodes]
-    shared: int
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """The number of tokens of the prefix, and an upper bound for all suffixes with their answers."""
-        more = token_trees.shared_length(self.suffixes)
-        pairs = zip(self.suffixes, self.answers, strict=True)
-        return self.shared + more, sum(len(suffix) - more + sum(map(len, codes.inner)) for suffix, codes in pairs)
-
-
-class PendingItems:
+class PendingGroups:
     """Results of a pass that the device may still be computing."""
 
     def __init__(self, passes: Sequence[tuple[PendingLikelihoods, list[tuple[int, int]]]], tokens: list[int]) -> None:
         self._passes, self._tokens = passes, tokens
 
     def result(self) -> list[SuffixLikelihoods]:
-        """Return the likelihoods of each item, once the device has them."""
+        """Return the likelihoods of each group, once the device has them."""
         values: list[dict[int, list[float]]] = [{} for _ in self._tokens]
         for pending, members in self._passes:
-            for (item, number), logprobs in zip(members, pending.result(), strict=True):
-                values[item][number] = logprobs
+            for (group, number), logprobs in zip(members, pending.result(), strict=True):
+                values[group][number] = logprobs
         return [
             SuffixLikelihoods([by_number[n] for n in range(len(by_number))], tokens)
             for by_number, tokens in zip(values, self._tokens, strict=True)
         ]
 
 
-class _Prefixes(NamedTuple):
-    """The common beginnings of items' prompts: each item's inputs on the CPU, and the positions of its tokens."""
-
-    inputs: list[Tensors]
-    positions: list[Tensor]  # [axes, tokens] int64
-
-    @property
-    def lengths(self) -> Segments:
-        """Tokens of each item's prefix."""
-        return Segments([int(inputs["input_ids"].shape[1]) for inputs in self.inputs])
-
-
-class _Suffixes(NamedTuple):
-    """The suffixes of each item: rows of tokens, the nodes of each suffix in them, and its answers."""
-
-    rows: list[list[TokenTree]]
-    nodes: list[list[SuffixNodes]]
-    answers: list[Sequence[AnswerCodes]]
-
-
-def launch(model: Vlm, family: Family, items: Sequence[Item], *, budget: int) -> PendingItems:
-    """Give the device the work of all items without waiting for results.
+def launch(model: Vlm, family: Family, groups: Sequence[RequestGroup], *, budget: int) -> PendingGroups:
+    """Give the device the work of all groups without waiting for results.
 
     Args:
         budget: bytes that one forward pass may take.
@@ -108,52 +65,33 @@ def launch(model: Vlm, family: Family, items: Sequence[Item], *, budget: int) ->
 
     attention.register(PACKED_ATTENTION, attend_packed)
     with torch.inference_mode():
-        prefixes = _prefixes(model, family, items)
-        lengths = prefixes.lengths
-        layers = _encode(model, prefixes)
-        suffixes = _suffixes(items)  # after the device has its first work
-        starts = [int(positions.max()) + 1 for positions in prefixes.positions]
+        prefixes = [group.prefix(group.inputs) for group in groups]
+        lengths = Segments([int(inputs["input_ids"].shape[1]) for inputs in prefixes])
+        positions = [_positions(model, family, inputs) for inputs in prefixes]
+        layers = _encode(model, prefixes, positions, lengths)
+        trees = [group.trees() for group in groups]  # after the device has its first work
+        rows = [of_group for of_group, _ in trees]
+        starts = [int(of_group.max()) + 1 for of_group in positions]
         passes = []
-        for chosen in _passes(suffixes.rows, memory.packed_tokens(model, budget=budget)):
-            passes.append(_suffix_pass(model, family, suffixes, chosen, lengths=lengths, layers=layers, starts=starts))
+        for chosen in _passes(rows, memory.packed_tokens(model, budget=budget)):
+            prefixes_before = PackedPrefixes(layers, keys=lengths, queries=_queries(rows, chosen))
+            passes.append(_suffix_pass(model, family, groups, trees, chosen, prefixes=prefixes_before, starts=starts))
     counts = [
-        length + sum(len(row.tokens) for row in rows)
-        for length, rows in zip(lengths.lengths, suffixes.rows, strict=True)
+        length + sum(len(row.tokens) for row in of_group)
+        for length, of_group in zip(lengths.lengths, rows, strict=True)
     ]
-    return PendingItems(passes, counts)
+    return PendingGroups(passes, counts)
 
 
-def _prefixes(model: Vlm, family: Family, items: Sequence[Item]) -> _Prefixes:
-    every, positions = [], []
-    for item in items:
-        more = token_trees.shared_length(item.suffixes)
-        # The processor's output ends in a suffix, which need not be one of these.
-        inputs = model_inputs.extended(model_inputs.cut(item.inputs, item.shared), list(item.suffixes[0][:more]))
-        every.append(inputs)
-        positions.append(_positions(model, family, inputs))
-    return _Prefixes(every, positions)
-
-
-def _suffixes(items: Sequence[Item]) -> _Suffixes:
-    rows, nodes = [], []
-    for item in items:
-        more = token_trees.shared_length(item.suffixes)
-        inner = [codes.inner for codes in item.answers]
-        item_rows, item_nodes = token_trees.rows_of([suffix[more:] for suffix in item.suffixes], inner)
-        rows.append(item_rows)
-        nodes.append(item_nodes)
-    return _Suffixes(rows, nodes, [item.answers for item in items])
-
-
-def chunks(items: Sequence[Item], *, most: int) -> Iterator[list[int]]:
-    """Yield indices of consecutive items that pass together: as few passes as possible, of about the same size.
+def chunks(groups: Sequence[RequestGroup], *, most: int) -> Iterator[list[int]]:
+    """Yield indices of consecutive groups that pass together: as few passes as possible, of about the same size.
 
     A small pass takes a GPU almost as long as the process needs to launch it.
 
     Args:
-        most: largest number of prefix tokens, or of suffix tokens, in a pass; a larger item passes alone.
+        most: largest number of prefix tokens, or of suffix tokens, in a pass; a larger group passes alone.
     """
-    tokens = [item.tokens for item in items]
+    tokens = [group.sizes for group in groups]
     fewest = len(list(_chunks(tokens, most=most, enough=2 * most)))
     yield from _chunks(tokens, most=most, enough=math.ceil(sum(map(sum, tokens)) / max(1, fewest)))
 
@@ -192,8 +130,8 @@ class PackedPrefixes(NamedTuple):
 
     Attributes:
         layers: keys and values [1, key heads, all prefixes, head size] by layer.
-        keys: number of tokens of each item's prefix.
-        queries: number of tokens of each item's rows; 0 for an item without rows in this pass.
+        keys: number of tokens of each group's prefix.
+        queries: number of tokens of each group's rows; 0 for a group without rows in this pass.
     """
 
     layers: Mapping[int, KeysValues]
@@ -243,27 +181,29 @@ def _positions(model: Vlm, family: Family, inputs: Inputs) -> Tensor:
     return positions[:, 0]
 
 
-def _encode(model: Vlm, prefixes: _Prefixes) -> dict[int, KeysValues]:
+def _encode(
+    model: Vlm, prefixes: Sequence[Inputs], positions: Sequence[Tensor], lengths: Segments
+) -> dict[int, KeysValues]:
     """Pass all prefixes as one sequence; return keys and values [1, key heads, tokens, head size] by layer."""
     import torch
 
     inputs: Tensors = {}
-    for name in dict.fromkeys(name for of_prefix in prefixes.inputs for name in of_prefix):
+    for name in dict.fromkeys(name for of_prefix in prefixes for name in of_prefix):
         if name != "attention_mask":  # there is no padding
-            parts = [of_prefix[name] for of_prefix in prefixes.inputs if name in of_prefix]
+            parts = [of_prefix[name] for of_prefix in prefixes if name in of_prefix]
             axis = 1 if name in PER_TOKEN else 0
             inputs[name] = upload_joined(parts, model.device, axis=axis, dtype=model_inputs.dtype_in(model, parts[0]))
-    positions = upload_joined(prefixes.positions, model.device, axis=-1)
-    positions = positions[:, None] if len(positions) > 1 else positions
+    joined = upload_joined(positions, model.device, axis=-1)
+    joined = joined[:, None] if len(joined) > 1 else joined
     cache, layers = _cache()
     forget_positions(model)
     no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are used
     with (
         attention_implementation(model, PACKED_ATTENTION),
-        attention.active(PackedPlan(prefixes.lengths)),
+        attention.active(PackedPlan(lengths)),
         last_layer_at(model, no_nodes),
     ):
-        base_model(model)(**inputs, position_ids=positions, past_key_values=cache, use_cache=True)
+        base_model(model)(**inputs, position_ids=joined, past_key_values=cache, use_cache=True)
     return layers
 
 
@@ -282,66 +222,72 @@ def _cache() -> tuple[DynamicCache, dict[int, KeysValues]]:
 
 
 def _passes(rows: Sequence[Sequence[TokenTree]], most: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield (item, row) of rows that pass together: at most `most` tokens, with padding if a row branches."""
+    """Yield (group, row) of rows that pass together: at most `most` tokens, with padding if a row branches."""
     chosen: list[tuple[int, int]] = []
     tokens = widest = 0
-    branches = any(not row.is_chain for item_rows in rows for row in item_rows)
-    for item, item_rows in enumerate(rows):
-        for number, row in enumerate(item_rows):
+    branches = any(not row.is_chain for group_rows in rows for row in group_rows)
+    for group, group_rows in enumerate(rows):
+        for number, row in enumerate(group_rows):
             width = max(widest, len(row.tokens))
             need = (len(chosen) + 1) * width if branches else tokens + len(row.tokens)
             if chosen and need > most:
                 yield chosen
                 chosen, tokens, width = [], 0, len(row.tokens)
-            chosen.append((item, number))
+            chosen.append((group, number))
             tokens, widest = tokens + len(row.tokens), width
     if chosen:
         yield chosen
 
 
+def _queries(rows: Sequence[Sequence[TokenTree]], chosen: Sequence[tuple[int, int]]) -> Segments:
+    """Return the tokens of each group's rows in a pass of some (group, row)."""
+    queries = [0] * len(rows)
+    for group, number in chosen:
+        queries[group] += len(rows[group][number].tokens)
+    return Segments(queries)
+
+
 def _suffix_pass(
     model: Vlm,
     family: Family,
-    suffixes: _Suffixes,
+    groups: Sequence[RequestGroup],
+    trees: Sequence[tuple[list[TokenTree], list[SuffixNodes]]],
     chosen: Sequence[tuple[int, int]],
     *,
-    lengths: Segments,
-    layers: Mapping[int, KeysValues],
+    prefixes: PackedPrefixes,
     starts: Sequence[int],
 ) -> tuple[PendingLikelihoods, list[tuple[int, int]]]:
-    """Pass some rows as one sequence; return the likelihoods of their suffixes, and (item, suffix) of each."""
+    """Pass some rows as one sequence; return the likelihoods of their suffixes, and (group, suffix) of each."""
     import torch
 
-    rows = [suffixes.rows[item][number] for item, number in chosen]
-    first = dict(zip(chosen, Segments([len(row.tokens) for row in rows]).bounds, strict=False))
-    queries = [0] * len(suffixes.rows)
-    for (item, _), row in zip(chosen, rows, strict=True):
-        queries[item] += len(row.tokens)
+    rows = [trees[group][0][number] for group, number in chosen]
+    segments = Segments([len(row.tokens) for row in rows])
+    first = dict(zip(chosen, segments.bounds, strict=False))
     by_row = [
-        (item, number, first[item, nodes.row], nodes)
-        for item, item_nodes in enumerate(suffixes.nodes)
-        for number, nodes in enumerate(item_nodes)
-        if (item, nodes.row) in first
+        (group, number, first[group, nodes.row], nodes)
+        for group, (_, group_nodes) in enumerate(trees)
+        for number, nodes in enumerate(group_nodes)
+        if (group, nodes.row) in first
     ]
     answer_nodes = [
-        AnswerNodes(suffixes.answers[item][number], begin + nodes.last, tuple(begin + node for node in nodes.inner))
-        for item, number, begin, nodes in by_row
+        AnswerNodes(groups[group].answers[number], begin + nodes.last, tuple(begin + node for node in nodes.inner))
+        for group, number, begin, nodes in by_row
     ]
     read = torch.tensor(sorted({node for nodes in answer_nodes for node in (nodes.last, *nodes.inner)}))
     plan = PackedPlan(
-        rows=Segments([len(row.tokens) for row in rows]),
+        rows=segments,
         trees=None if all(row.is_chain for row in rows) else _trees(rows),
-        prefixes=PackedPrefixes(layers, keys=lengths, queries=Segments(queries)),
+        prefixes=prefixes,
     )
     ids = torch.tensor([token for row in rows for token in row.tokens])
     positions = torch.tensor(
-        [starts[item] + depth for (item, _), row in zip(chosen, rows, strict=True) for depth in row.depths]
+        [starts[group] + depth for (group, _), row in zip(chosen, rows, strict=True) for depth in row.depths]
     )
-    prefix = Prefix(length=lengths.bounds[-1], position=0, layers={}, cross={}, cross_mask=None)
+    prefix = Prefix(length=prefixes.keys.bounds[-1], position=0, layers={}, cross={}, cross_mask=None)
     with attention_implementation(model, PACKED_ATTENTION), attention.active(plan), last_layer_at(model, read):
         hidden = text_pass(model, family, prefix, ids[None], positions[None], mask=None, is_joined=False)[0]
     pending = pending_likelihoods(model, hidden, answer_nodes)
-    return pending, [(item, number) for item, number, _, _ in by_row]
+    return pending, [(group, number) for group, number, _, _ in by_row]
 
 
 def _trees(rows: Sequence[TokenTree]) -> attention.AttentionPlan:

@@ -19,7 +19,9 @@ import numpy as np
 from actors.devices import upload
 from actors.rubrics.pieces import Piece
 from actors.rubrics.prompts import Prompt
+from actors.vlm import model_inputs
 from actors.vlm.errors import ScoringError
+from actors.vlm.token_trees import SuffixNodes, TokenTree, rows_of, shared_length
 
 if TYPE_CHECKING:
     import torch
@@ -135,6 +137,28 @@ class RequestGroup:
     def length(self, number: int) -> int:
         """Return the number of tokens of the whole prompt of request `number`."""
         return self.shared + len(self.suffixes[number])
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The number of tokens that all prompts share, and an upper bound for all suffixes with their answers."""
+        more = shared_length(self.suffixes)
+        pairs = zip(self.suffixes, self.answers, strict=True)
+        return self.shared + more, sum(len(suffix) - more + sum(map(len, codes.inner)) for suffix, codes in pairs)
+
+    def prefix(self, inputs: Inputs) -> Tensors:
+        """Return the inputs of the tokens that all prompts share.
+
+        Args:
+            inputs: the group's inputs, on any device. They end in a suffix, which need not be one of the group's.
+        """
+        return model_inputs.extended(
+            model_inputs.cut(inputs, self.shared), self.suffixes[0][: shared_length(self.suffixes)]
+        )
+
+    def trees(self) -> tuple[list[TokenTree], list[SuffixNodes]]:
+        """Return the suffixes as rows after the prefix, with the inner tokens of answers, and each suffix's nodes."""
+        more = shared_length(self.suffixes)
+        return rows_of([suffix[more:] for suffix in self.suffixes], [codes.inner for codes in self.answers])
 
     def subset(self, numbers: Sequence[int]) -> RequestGroup:
         """Return a group of the requests with these numbers."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from actors.devices import upload
-from actors.vlm import attention, memory, model_inputs, token_trees
+from actors.vlm import attention, memory, token_trees
 from actors.vlm.families import SLIDING, Family, base_model, language_model, windows
-from actors.vlm.scoring_requests import AnswerCodes, AnswerNodes, log_likelihoods
+from actors.vlm.scoring_requests import AnswerNodes, RequestGroup, log_likelihoods
 from actors.vlm.token_trees import PackedRows, TokenTree, block
 
 if TYPE_CHECKING:
@@ -247,10 +247,11 @@ def _batched(model: Vlm, family: Family, prefix: Prefix, suffixes: PackedRows, n
     limited = windows(config)
     seen = {layer: keys.shape[2] for layer, (keys, _) in prefix.layers.items()}
     full = next((n for layer, n in seen.items() if layer not in limited), prefix.length)
-    mask: Tensor | Tensors = visible(full, None)
+    everywhere = visible(full, None)
+    mask: Tensor | Tensors = everywhere
     if limited:
         layer, window = next(iter(limited.items()))
-        mask = {"full_attention": mask, SLIDING: visible(seen[layer], window)}
+        mask = {"full_attention": everywhere, SLIDING: visible(seen[layer], window)}
     with attention_implementation(model, PLAIN), last_layer_at(model, nodes):
         return text_pass(model, family, prefix, suffixes.ids, depths, mask=mask, is_joined=True)
 
@@ -335,29 +336,17 @@ class SuffixLikelihoods(NamedTuple):
 
 
 def suffix_likelihoods(
-    model: Vlm,
-    family: Family,
-    inputs: Inputs,
-    suffixes: Sequence[list[int]],
-    answers: Sequence[AnswerCodes],
-    *,
-    shared: int,
-    kind: PassKind,
-    budget: int,
+    model: Vlm, family: Family, group: RequestGroup, inputs: Inputs, *, kind: PassKind, budget: int
 ) -> SuffixLikelihoods:
-    """Compute the likelihood of each suffix's allowed answers, over the full vocabulary.
+    """Compute the likelihood of each request's allowed answers, over the full vocabulary.
 
     Args:
-        inputs: the processor's output for one prompt, on the model's device; its first `shared` tokens are used.
-        suffixes: token ids after the shared ones, at least one each.
-        answers: the allowed answers of each suffix.
+        inputs: the group's inputs on the model's device.
         kind: the kind of forward passes over suffixes (`PassKind`).
         budget: bytes that one forward pass may take.
     """
-    more = token_trees.shared_length(suffixes)
-    # The processor's output ends in a suffix, which need not be one of these.
-    prefix = encode(model, family, model_inputs.extended(model_inputs.cut(inputs, shared), list(suffixes[0][:more])))
-    rows, nodes = token_trees.rows_of([suffix[more:] for suffix in suffixes], [codes.inner for codes in answers])
+    prefix = encode(model, family, group.prefix(inputs))
+    rows, nodes = group.trees()
     by_row: dict[int, list[int]] = {}
     for number, suffix_nodes in enumerate(nodes):
         by_row.setdefault(suffix_nodes.row, []).append(number)
@@ -365,23 +354,23 @@ def suffix_likelihoods(
     limit = memory.tokens_per_pass(model, budget=budget, prefix=prefix.length, width=widest, kind=kind)
     logprobs: dict[int, list[float]] = {}
     for row_numbers in token_trees.groups(rows, limit):
-        group = [rows[n] for n in row_numbers]
-        width = max(len(row.tokens) for row in group)
+        block_rows = [rows[n] for n in row_numbers]
+        width = max(len(row.tokens) for row in block_rows)
         members = [(at, number) for at, n in enumerate(row_numbers) for number in by_row[n]]
         answer_nodes = [
             AnswerNodes(
-                answers[number],
+                group.answers[number],
                 at * width + nodes[number].last,
                 tuple(at * width + node for node in nodes[number].inner),
             )
             for at, number in members
         ]
         read = [node for nodes in answer_nodes for node in (nodes.last, *nodes.inner)]
-        hidden = hidden_states(model, family, prefix, group, kind=kind, read=read)
+        hidden = hidden_states(model, family, prefix, block_rows, kind=kind, read=read)
         values = log_likelihoods(model, hidden.flatten(0, 1), answer_nodes)
         logprobs |= {number: value for (_, number), value in zip(members, values, strict=True)}
-    tokens = shared + more + sum(len(row.tokens) for row in rows)
-    return SuffixLikelihoods([logprobs[number] for number in range(len(suffixes))], tokens)
+    tokens = prefix.length + sum(len(row.tokens) for row in rows)
+    return SuffixLikelihoods([logprobs[number] for number in range(len(group.suffixes))], tokens)
 
 
 def tolerance(model: Vlm) -> float:

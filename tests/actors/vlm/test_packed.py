@@ -10,7 +10,7 @@ from actors.rubrics.prompts import Prompt
 from actors.vlm import attention, memory, packed
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.scoring import ClosedSetScorer
-from actors.vlm.scoring_requests import AnswerCodes, Scores, ScoringRequest
+from actors.vlm.scoring_requests import AnswerCodes, RequestGroup, Scores, ScoringRequest
 from actors.vlm.token_trees import TokenTree
 from tests.actors.vlm.helpers import DIGITS, LABELS, TOLERANCE, Load, distance, logprobs, picture, scores_of
 
@@ -234,9 +234,9 @@ def test_which_vision_towers_attend_within_segments(load: Load, monkeypatch: pyt
 
 
 def test_chunks_are_bounded_by_prefixes_and_by_suffixes() -> None:
-    def item(prefix: int, *suffixes: int) -> packed.Item:
+    def item(prefix: int, *suffixes: int) -> RequestGroup:
         tokens = [[number, *range(100, 99 + length)] for number, length in enumerate(suffixes)]
-        return packed.Item({}, tokens, [AnswerCodes("code", (), ((1,), (2,)))] * len(tokens), prefix)
+        return RequestGroup([], {}, tokens, prefix, [AnswerCodes("code", (), ((1,), (2,)))] * len(tokens))
 
     long, short, many = item(9, 1, 1), item(4, 1, 1), item(1, 4, 4)
     assert list(packed.chunks([long, short, short, short], most=8)) == [[0], [1, 2], [3]]
@@ -246,8 +246,8 @@ def test_chunks_are_bounded_by_prefixes_and_by_suffixes() -> None:
 
 
 def test_chunks_have_about_the_same_size() -> None:
-    def item(prefix: int) -> packed.Item:
-        return packed.Item({}, [[1], [2]], [AnswerCodes("code", (), ((1,), (2,)))] * 2, prefix)
+    def item(prefix: int) -> RequestGroup:
+        return RequestGroup([], {}, [[1], [2]], prefix, [AnswerCodes("code", (), ((1,), (2,)))] * 2)
 
     # 26 items fit one pass: three passes are needed for 64, and 26, 26 and 12 would leave a small one
     assert list(map(len, packed.chunks([item(1200)] * 64, most=26 * 1200))) == [22, 22, 20]
