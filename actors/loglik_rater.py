@@ -15,11 +15,10 @@ from actors.settings import ConditionSettings
 from actors.status import Status
 from actors.tallies import TallyingStage
 from actors.vlm.chat import ChatEncoder
-from actors.vlm.debiasing import NO_THRESHOLD, DebiasSetting, check_settings, debias
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import pad_token
 from actors.vlm.loading import load_model
-from actors.vlm.loglik import CompletionScorer
+from actors.vlm.loglik import NO_THRESHOLD, CompletionScorer, DebiasSetting, check_settings, debias
 from actors.vlm.model_inputs import from_bytes
 from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.settings import ModelSettings

@@ -4,6 +4,10 @@ Pictures go through exactly the model's own preprocessing. If a config is incomp
 OpenAI's preprocessing, and SigLIP's vectors are then plausible but wrong, so all such configs are refused.
 
 open_clip's list of the models that it knows by name is read from a file, because importing open_clip takes seconds.
+
+SigLIP's logit scale and bias are read from the weights file without loading the weights. The probability of a pair is
+the logistic function of exp(scale) * cosine + bias (Zhai et al. 2023, section 3.2). CLIP has only a scale, and no
+probability for a single pair.
 """
 
 import contextlib
@@ -12,17 +16,19 @@ import importlib.metadata
 import json
 import os
 import re
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from actors import local_models, model_files
 from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, check_size, is_hub_encoder
 from actors.errors import first_line
 from actors.hub import check_reachable, refusal
+from actors.model_files import read_header
 from actors.settings import Settings
 from actors.untrusted import parse_json
 
@@ -39,6 +45,9 @@ _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors"
 _TOKENIZER_KEYS = frozenset(
     {"clean", "strip_sep_token", "language", "tokenizer_mode", "reduction_mask", "context_length"}
 )
+_SCALARS = ("logit_scale", "logit_bias")
+_SCALAR_FORMATS = {"F32": "<f", "F16": "<e", "F64": "<d"}
+SAFETENSORS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "model.safetensors")
 
 
 @dataclass
@@ -253,11 +262,9 @@ def _from_folder(model: str) -> EncoderSource:
     file = folder / _CONFIG_FILE
     if not file.is_file():
         raise FileNotFoundError(f"{model}: the folder has no {_CONFIG_FILE}")
-    names = sorted(path.name for path in folder.glob("*.safetensors"))
-    preferred = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "model.safetensors")
-    weights = next((name for name in preferred if name in names), None)
+    weights = next((name for name in SAFETENSORS if (folder / name).is_file()), None)
     if weights is None:  # open_clip would unpickle another file, or continue with random weights
-        raise FileNotFoundError(f"{model}: the folder must have one of {', '.join(preferred)}")
+        raise FileNotFoundError(f"{model}: the folder must have one of {', '.join(SAFETENSORS)}")
     model_files.check_weights(folder)
     return _from_config(model, file, lambda: _hash(folder / weights))
 
@@ -403,3 +410,83 @@ def geometry(preprocessing: Preprocessing) -> "Callable[[Image.Image], Image.Ima
         raise RuntimeError(f"this release of open_clip has an unknown preprocessing: {transform}")
     steps: Callable[[Image.Image], Image.Image] = Compose(geometric)
     return steps
+
+
+class LogitScalars(NamedTuple):
+    """SigLIP's scale (before exp) and bias, as stored."""
+
+    scale: float
+    bias: float
+
+
+def logit_scalars(model: str, *, pretrained: str | None) -> LogitScalars | None:
+    """Return the scale and bias of an encoder, named as for `encoder_facts`.
+
+    Returns None if it has none, or if its weights can be read neither from a file nor from the hub.
+    """
+    file = _weights_file(model, pretrained)
+    if file is None:
+        return None
+    try:
+        if isinstance(file, Path):
+            with file.open("rb") as stream:
+                return read_scalars(stream)
+        return _scalars_from_hub(*file)
+    except Exception:  # errors of several libraries; a run can do without probabilities
+        return None
+
+
+def read_scalars(stream: IO[bytes]) -> LogitScalars | None:
+    """Read the scale and bias from a .safetensors file; None if it does not hold both.
+
+    Raises:
+        ValueError: the file is not in that format.
+    """
+    start, header = read_header(stream)
+    scalars = []
+    for name in _SCALARS:
+        entry = header.get(name)
+        if entry is None or entry["dtype"] not in (*_SCALAR_FORMATS, "BF16"):
+            return None
+        begin, end = entry["data_offsets"]
+        stream.seek(start + begin)
+        raw = stream.read(end - begin)
+        if entry["dtype"] == "BF16":  # the upper half of a float32
+            raw = b"\0\0" + raw
+        (value,) = struct.unpack(_SCALAR_FORMATS.get(entry["dtype"], "<f"), raw)
+        scalars.append(float(value))
+    return LogitScalars(*scalars)
+
+
+def _weights_file(model: str, pretrained: str | None) -> Path | tuple[str, str | None] | None:
+    """Return the weights file, or the repository and revision on the hub; None if neither exists."""
+    if is_hub_encoder(model):
+        encoder = HubEncoder(model, pretrained)
+        return encoder.folder / "model.safetensors" if encoder.folder else (encoder.name, pretrained)
+    source = find_source(model, pretrained)
+    if source.model.startswith(LOCAL_DIR):
+        folder = Path(source.model.removeprefix(LOCAL_DIR))
+        return next((folder / name for name in SAFETENSORS if (folder / name).is_file()), None)
+    if (source.pretrained or "").endswith(".safetensors"):
+        return Path(source.pretrained or "")
+    files = hub_files(source)
+    return (files[0], source.commit) if files else None
+
+
+def _scalars_from_hub(repository: str, revision: str | None) -> LogitScalars | None:
+    """Read them from the hub's cache, or fetch a few bytes of the file from the hub."""
+    from huggingface_hub import HfFileSystem, constants, try_to_load_from_cache
+
+    for name in SAFETENSORS:
+        cached = try_to_load_from_cache(repository, name, revision=revision)
+        if isinstance(cached, str):
+            with Path(cached).open("rb") as stream:
+                return read_scalars(stream)
+    if constants.HF_HUB_OFFLINE:
+        return None
+    hub: Any = HfFileSystem()
+    for name in SAFETENSORS:
+        if hub.exists(f"{repository}/{name}", revision=revision):
+            with hub.open(f"{repository}/{name}", revision=revision) as stream:
+                return read_scalars(stream)
+    return None

@@ -2,14 +2,22 @@
 
 The model's turn begins with a fixed phrase ("What is described here matters most to"); a completion's score is the sum
 of the log-likelihoods of its tokens after this phrase. The prompt is encoded once for all completions.
-`actors.vlm.debiasing` subtracts base rates.
+
+Debiasing subtracts the labels' base rates:
+
+    score = log P(label | context) - lambda x max(log P(label | no context), T); higher is more relevant.
+
+The paper writes the formula for L = -log P (equations 1 to 3), which would make the least likely label the most
+relevant, and says that T caps the contribution of completions with low likelihood. That holds for log P only: there the
+maximum bounds the correction of an unlikely label, which -log P would leave unbounded. So all values here are log P.
+Lambda and T are not published.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 LABELS_AT_ONCE = 32  # largest number of rows per repeated cache; more are not faster
 COMPARED = 2  # labels that are computed both ways for comparison
 log = logging.getLogger(__name__)
+NO_THRESHOLD = float("-inf")
 
 
 class CompletionScorer(BudgetedScorer):
@@ -148,3 +157,46 @@ class CompletionScorer(BudgetedScorer):
             chosen = torch.tensor(list(tokens), device=row.device)[:, None]
             logprobs.append(float(row[: len(tokens)].float().log_softmax(-1).double().gather(-1, chosen).sum()))
         return logprobs
+
+
+class DebiasSetting(NamedTuple):
+    """One pair of lambda and T.
+
+    Attributes:
+        weight: lambda of the paper, the share of the base rate that is subtracted; 0 leaves the likelihood unchanged.
+        threshold: T of the paper, a natural logarithm; -inf sets no cap.
+    """
+
+    weight: float
+    threshold: float = NO_THRESHOLD
+
+    @property
+    def name(self) -> str:
+        """The condition under which ratings are stored, such as `lambda=0.5,T=-12`."""
+        return f"lambda={self.weight:g},T={self.threshold:g}"
+
+
+def check_settings(settings: Sequence[DebiasSetting]) -> None:
+    """Check the values of lambda and T.
+
+    Raises:
+        ValueError: no setting, a duplicate, a lambda that is negative or not finite, or a T that is above 0 or NaN.
+    """
+    if not settings:
+        raise ValueError("lambdas and thresholds: at least one of each is required")
+    for setting in settings:
+        if not 0 <= setting.weight < float("inf"):
+            raise ValueError(f"lambda={setting.weight}: must be a finite number of at least 0")
+        if not setting.threshold <= 0:  # also refuses NaN
+            raise ValueError(f"threshold={setting.threshold}: a log-likelihood is at most 0; use -inf for no cap")
+    if len({setting.name for setting in settings}) < len(settings):
+        raise ValueError("lambdas or thresholds contain a duplicate")
+
+
+def debias(with_context: np.ndarray, without_context: np.ndarray, setting: DebiasSetting) -> np.ndarray:
+    """Return scores from log-likelihoods, float64; shapes broadcast."""
+    # lambda 0 times a base rate of -inf would be NaN
+    if setting.weight == 0:
+        return np.broadcast_arrays(with_context, without_context)[0].astype(np.float64)
+    scores: np.ndarray = with_context - setting.weight * np.maximum(without_context, setting.threshold)
+    return scores

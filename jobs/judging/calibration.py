@@ -21,7 +21,6 @@ from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
 from actors.settings import ConditionSettings
 from actors.status import Status
-from actors.vlm.debiasing import Moments
 from jobs.errors import InputError, as_input_error
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.gold import best_threshold, f1_at
@@ -343,3 +342,32 @@ def _pairs(rows: pa.Table, reference: Reference) -> dict[str, tuple[list[float],
             scores.append(row["score"])
             references.append(expected)
     return pairs
+
+
+@dataclass
+class Moments:
+    """Running sums of pairs (x, y) for Pearson's correlation."""
+
+    n: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    yy: float = 0.0
+    xy: float = 0.0
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Add pairs of finite numbers, 1-D float64 of equal length."""
+        self.n += len(x)
+        self.x, self.y = self.x + float(x.sum()), self.y + float(y.sum())
+        self.xx, self.yy = self.xx + float((x * x).sum()), self.yy + float((y * y).sum())
+        self.xy += float((x * y).sum())
+
+    @property
+    def pearson(self) -> float | None:
+        """Pearson's r; None with fewer than three pairs or if one variable is constant."""
+        if self.n < 3:
+            return None
+        spread = [self.n * square - total**2 for square, total in ((self.xx, self.x), (self.yy, self.y))]
+        if min(spread) <= 1e-12 * self.n * max(self.xx, self.yy, 1e-300):
+            return None
+        return float(np.clip((self.n * self.xy - self.x * self.y) / (spread[0] * spread[1]) ** 0.5, -1, 1))

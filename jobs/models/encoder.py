@@ -75,10 +75,10 @@ def logit_scalars(cfg: EmbedderConfig) -> dict[str, str]:
     Returns:
         `logit_scale` and `logit_bias`; empty for an encoder without them.
     """
-    from actors.encoders import calibration
+    from actors.encoders import encoder_sources
 
     with _naming_checkpoint(cfg):
-        scalars = calibration.logit_scalars(cfg.checkpoint, pretrained=cfg.pretrained)
+        scalars = encoder_sources.logit_scalars(cfg.checkpoint, pretrained=cfg.pretrained)
     return {f"logit_{name}": repr(value) for name, value in scalars._asdict().items()} if scalars else {}
 
 

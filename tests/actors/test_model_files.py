@@ -10,8 +10,7 @@ import torch
 
 from actors import local_models, model_files
 from actors.diffusion_models import ImageModelSettings, check_image_model, load_pipeline
-from actors.encoders.calibration import logit_scalars
-from actors.encoders.encoder_sources import check_weights, encoder_facts
+from actors.encoders.encoder_sources import check_weights, encoder_facts, logit_scalars
 from actors.encoders.towers import find_geometry, load_tower
 from actors.vlm.loading import load_processor, rater_name
 from actors.vlm.model_checks import check_vlm

@@ -14,9 +14,8 @@ import yaml
 from open_clip import factory, pretrained
 
 from actors import local_models
-from actors.encoders import calibration
-from actors.encoders.calibration import logit_scalars
-from actors.encoders.encoder_sources import check_weights, encoder_facts
+from actors.encoders import encoder_sources
+from actors.encoders.encoder_sources import check_weights, encoder_facts, logit_scalars
 from actors.encoders.towers import load_tower
 from tests.cases import check_cases
 
@@ -81,9 +80,9 @@ def test_another_commit_is_not_there(hub_cache: Path) -> None:
 
 def test_weights_of_a_repository_are_looked_for_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     source: Any = SimpleNamespace(model="hf-hub:me/tiny", pretrained=None, commit=None)
-    monkeypatch.setattr(calibration, "find_source", lambda *_: source)
+    monkeypatch.setattr(encoder_sources, "find_source", lambda *_: source)
     asked = []
-    monkeypatch.setattr(calibration, "_from_hub", lambda *place: asked.append(place))
+    monkeypatch.setattr(encoder_sources, "_scalars_from_hub", lambda *place: asked.append(place))
     assert logit_scalars("hf-hub:me/tiny", pretrained=None) is None
     assert asked == [("me/tiny", None)]
 

@@ -32,8 +32,7 @@ from actors import local_models
 from actors.devices import find_device
 from actors.embedder import Embedder, PictureDecoder, TextEmbedder
 from actors.encoders import towers, transformers_encoders
-from actors.encoders.calibration import logit_scalars, read_scalars
-from actors.encoders.encoder_sources import EncoderSettings, encoder_facts
+from actors.encoders.encoder_sources import EncoderSettings, encoder_facts, logit_scalars, read_scalars
 from actors.encoders.transformers_encoders import (
     CONFIG,
     MOST_DIM,
@@ -522,10 +521,10 @@ def test_a_transformers_that_prepares_pictures_otherwise_is_found_out(
 
 def test_an_encoder_is_identified_without_torch() -> None:
     program = (
-        "import sys; from actors.encoders import calibration, encoder_sources; "
+        "import sys; from actors.encoders import encoder_sources; "
         f"name = 'transformers:' + {resolve('local:demo-encoder')!r}; "
         "assert encoder_sources.encoder_facts(name, pretrained=None).dim == 128; "
-        "assert calibration.logit_scalars(name, pretrained=None); "
+        "assert encoder_sources.logit_scalars(name, pretrained=None); "
         "print({'torch', 'transformers', 'torchvision'} & set(sys.modules))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -307,7 +307,7 @@ def test_examples_have_the_pictures_that_the_rubric_names() -> None:
     assert "a feat of engineering" in controversial["html"]
     for address in ("javascript:alert(1)", "a.jpg", "https://user:key@i.example/a.jpg"):
         rubric["people"]["questions"]["sensitive"]["examples"][0]["image"] = address
-        with pytest.raises(ValueError, match=r"image .* must be an address"):
+        with pytest.raises(ValueError, match=r"image: .* must be an address"):
             Rubric.from_dict(rubric)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from actors.embedder import BATCHES_PER_CALL, PictureDecoder
-from actors.encoders import calibration, encoder_sources
-from actors.encoders.calibration import LogitScalars
+from actors.encoders import encoder_sources
+from actors.encoders.encoder_sources import LogitScalars
 from jobs.errors import InputError
 from jobs.models.encoder import (
     PICTURES,
@@ -66,7 +66,7 @@ def test_scale_and_bias_are_kept_exactly(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append((checkpoint, pretrained))
         return scalars if len(asked) == 1 else None
 
-    monkeypatch.setattr(calibration, "logit_scalars", read)
+    monkeypatch.setattr(encoder_sources, "logit_scalars", read)
     kept = logit_scalars(EMBEDDER)
     assert {name: float(text) for name, text in kept.items()} == {
         "logit_scale": scalars.scale,
