@@ -193,7 +193,7 @@ def pool_sizes(pool: res.StageResources) -> dict[str, Any]:
     """Return the sizes of a pool, as arguments of `ray.data.ActorPoolStrategy`.
 
     A pool on GPUs requests all its actors at once, so that all machines boot at the same time; the run starts with the
-    first of them (`jobs.runtime.cluster.actor_watch`). If they were requested as the work demands, eight machines
+    first of them (`jobs.runtime.cluster.ray_internals`). If they were requested as the work demands, eight machines
     would take three rounds of booting. Other pools start with `actors` and grow while all their actors are busy.
     """
     if not pool.max_actors or pool.max_actors <= pool.actors:

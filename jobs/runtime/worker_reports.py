@@ -28,7 +28,7 @@ LEAST_ITEMS = 100  # with fewer the share means little, and a single item must n
 LEAST_FAILED = 10
 KINDS_NAMED = 3
 REMEDY = "there is too little memory, or the data crash a native library"  # for processes that end
-TRACE = "ray.verbose=true shows its trace"
+TRACE = "its trace is in Ray's logs"
 _tasks: list[str] = []  # the tasks of this process's current batch, as JSON
 
 
@@ -150,7 +150,7 @@ def run_error(error: Exception) -> RunError:
         return RunError(str(error))
     if faults.is_of_store(error) and (sentence := faults.sentence(error)):
         return RunError(f"{sentence}. {faults.KEPT}")
-    return RunError(f"a worker failed: {type(error).__name__}: {first_line(error)} ({TRACE})")
+    return RunError(f"a worker failed: {type(error).__name__}: {first_line(error)}", remedy=TRACE)
 
 
 @contextmanager
@@ -168,7 +168,12 @@ def as_run_errors(board: RunBoard | None) -> Iterator[None]:
     except (InputError, RunError):
         raise
     except Exception as error:
-        raise (run_error(error) if board is None else _of_ray(error, board)) from error
+        converted = run_error(error) if board is None else _of_ray(error, board)
+        from jobs.runtime.cluster import ray_session  # here, because a worker does not need the configuration
+
+        if converted.remedy == TRACE and (folder := ray_session.log_folder()):
+            converted.remedy = f"{TRACE}, {folder}"
+        raise converted from error
 
 
 def _of_ray(error: Exception, board: RunBoard) -> RunError:
@@ -187,8 +192,8 @@ def _of_ray(error: Exception, board: RunBoard) -> RunError:
         assert isinstance(error, OSError)
         return RunError(f"{local_ray.describe_full(error)}, {local_ray.MORE_MEMORY}. {faults.KEPT}")
     if isinstance(cause, exceptions.RayActorError | exceptions.WorkerCrashedError):
-        return RunError(f"a process of the run ended; {REMEDY} ({TRACE})")
-    return RunError(f"a worker failed: {type(cause).__name__}: {first_line(cause)} ({TRACE})")
+        return RunError(f"a process of the run ended: {REMEDY}", remedy=TRACE)
+    return RunError(f"a worker failed: {type(cause).__name__}: {first_line(cause)}", remedy=TRACE)
 
 
 class ErrorTotals:

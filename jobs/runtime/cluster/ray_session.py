@@ -1,4 +1,4 @@
-"""The Ray of this process: started or joined once, without Ray's own output."""
+"""The Ray of this process: started or joined once; its own output is written to a file, not printed."""
 
 import atexit
 import contextlib
@@ -38,6 +38,7 @@ STOP_S = 6.0
 # Units in flight per actor at which a pool grows. With Ray's default of 1.75, a pool with max_in_flight=1, which has
 # one unit per actor, would never grow.
 GROW_AT = 0.9
+LOG = "remine.log"  # in the folder of Ray's logs
 FAILED_STARTS = 3  # consecutive constructors of actors that may fail on a cluster
 FAILED_STARTS_PER_PLACE = 2  # the same, per machine or GPU
 TOKEN_FILE = "~/.ray/auth_token"
@@ -67,12 +68,14 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
         if address:
             _join(address, settings)
         else:
-            if (available := _machine_resources(settings)) is not None:
+            from jobs.runtime.cluster import ray_internals
+
+            if (available := ray_internals.machine_resources(settings.num_cpus)) is not None:
                 res.preflight(demands, available, autoscaling=False, place=res.MACHINE)
             local_ray.check_ray_folder()
             _start_here(settings, resources)
         if not settings.verbose:
-            _silence_error_messages()
+            _log_to_file()
         signals.listen()
         atexit.register(_stop)
     import ray
@@ -84,11 +87,11 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
     # One block per unit, whatever its size: the sink writes whole units (jobs.runtime.stages).
     context.target_max_block_size = None
     context.execution_no_progress_timeout_s = NEVER
-    # A run starts with the first actor of each pool; the watch waits for it (jobs.runtime.cluster.actor_watch).
+    # A run starts with the first actor of each pool; the watch waits for it (jobs.runtime.cluster.ray_internals).
     context.wait_for_min_actors_s = 0
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     context.max_consecutive_actor_init_deaths = failed_starts(machines, grows=resources.autoscaling)
-    from jobs.runtime.cluster.actor_watch import ActorWatch
+    from jobs.runtime.cluster.ray_internals import ActorWatch
 
     watch: Any = functools.partial(ActorWatch, wait_s=resources.wait_s)
     context.custom_execution_callback_classes = [watch]
@@ -122,6 +125,15 @@ def is_one_machine(resources: res.Resources) -> bool:
 def _is_up() -> bool:
     ray = sys.modules.get("ray")  # not imported here, which takes a second, so that an InputError comes at once
     return ray is not None and ray.is_initialized()
+
+
+def log_folder() -> Path | None:
+    """Return the folder of the logs of Ray on this machine; None without a Ray, or if it is unknown."""
+    if not _is_up():
+        return None
+    from jobs.runtime.cluster import ray_internals
+
+    return ray_internals.log_folder()
 
 
 def _join(address: str, settings: RayConfig) -> None:
@@ -281,18 +293,6 @@ def _logging(settings: RayConfig) -> dict[str, Any]:
     return {"log_to_driver": settings.verbose, "configure_logging": True, "logging_level": level}
 
 
-def _machine_resources(settings: RayConfig) -> dict[str, float] | None:
-    """Return the resources of a Ray started here, with the keys of `ray.cluster_resources()`; None if unknown."""
-    try:
-        from ray._private.resource_and_label_spec import ResourceAndLabelSpec
-
-        spec = ResourceAndLabelSpec(num_cpus=settings.num_cpus, memory=1, object_store_memory=1)
-        spec.resolve(is_head=True, node_ip_address="127.0.0.1")
-    except Exception:  # a private API: without it the check is made after the start
-        return None
-    return {"CPU": float(spec.num_cpus or 0), "GPU": float(spec.num_gpus or 0)}
-
-
 def _machines(resources: res.Resources) -> list[Mapping[str, float]]:
     """Return the resources of each machine of the cluster, and of each kind that it can start; empty if unknown.
 
@@ -300,31 +300,26 @@ def _machines(resources: res.Resources) -> list[Mapping[str, float]]:
     `resources.node_types` lists them.
     """
     import ray
-    from ray._private.state import state
+
+    from jobs.runtime.cluster import ray_internals
 
     machines: list[Mapping[str, float]] = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not resources.autoscaling:
         return machines
-    config = state.get_cluster_config()  # a private API, which Ray Data uses for the same purpose
-    groups = config.node_group_configs if config else ()
-    kinds: list[Mapping[str, float]] = [
-        dict(group.resources) for group in groups if group.max_count and group.resources
-    ]
-    kinds = kinds or res.startable(resources)
+    kinds = ray_internals.startable_machines() or res.startable(resources)
     return [*machines, *kinds] if kinds else []
 
 
 def _stop() -> None:
     """Shut Ray down at the end of this process, in bounded time."""
     import ray
-    from ray._private import worker
+
+    from jobs.runtime.cluster import ray_internals
 
     if not ray.is_initialized():
         return
-    node = getattr(worker, "_global_node", None)  # a private API; without it the time is not bounded
-    processes = [info.process for infos in getattr(node, "all_processes", {}).values() for info in infos]
     begun = time.time()
-    bounded(ray.shutdown, kill=[process.kill for process in processes], seconds=STOP_S)
+    bounded(ray.shutdown, kill=[process.kill for process in ray_internals.processes()], seconds=STOP_S)
     if timings.DRIVER.is_shown:
         say(f"  time  {time.time() - begun:6.1f} s  end of Ray")
 
@@ -355,25 +350,28 @@ def _quiet(verbose: bool) -> None:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     os.environ.setdefault("RAY_DATA_LOG_INTERNAL_STACK_TRACE_TO_STDOUT", "0")
     for name in ("ray", "ray.data"):
-        logger = logging.getLogger(name)
-        logger.setLevel(logging.ERROR)
-        for handler in logger.handlers:
-            if type(handler).__name__ == "PlainRayHandler":
+        for handler in logging.getLogger(name).handlers:
+            if type(handler).__name__ == "PlainRayHandler":  # prints; others write files
                 handler.setLevel(logging.CRITICAL)
     logging.raiseExceptions = False  # no traces about Ray's log files that cannot be written to a full disk
     # map_batches has no named parameter for restarts before Ray 2.64.
     warnings.filterwarnings("ignore", message=r".*`ray_remote_args` is deprecated")
 
 
-def _silence_error_messages() -> None:
-    """Drop the traces of failed tasks, including retries, which Ray prints even with log_to_driver=False.
+def _log_to_file() -> None:
+    """Write what Ray would print to a file next to its other logs, such as the traces of tasks that are repeated."""
+    from jobs.runtime.cluster import ray_internals
 
-    The error that ends a run is printed in one line (jobs.runtime.worker_reports).
-    """
-    from ray._private import worker
-
-    if hasattr(worker, "print_to_stdstream"):  # a private API: without it the traces are printed
-        worker.print_to_stdstream = lambda *_, **__: None
+    ray_internals.print_to_logger()
+    folder = ray_internals.log_folder()
+    try:
+        handler: logging.Handler = logging.FileHandler(folder / LOG) if folder else logging.NullHandler()
+    except OSError:  # a full disk must not end a run
+        handler = logging.NullHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logger = logging.getLogger("ray")
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
 
 
 class _HeldText:

@@ -100,12 +100,6 @@ def test_this_machine_is_checked_before_a_ray_is_started_on_it(monkeypatch: pyte
     assert started == []
 
 
-@pytest.mark.usefixtures("ray_session")
-def test_what_a_ray_started_here_has_is_known_before() -> None:
-    machine = ray_session._machine_resources(RayConfig(num_cpus=2))
-    assert machine == {kind: ray.cluster_resources().get(kind, 0.0) for kind in ("CPU", "GPU")}
-
-
 def test_a_refused_job_never_imports_ray(tmp_path: Path) -> None:
     from jobs.runtime.command_line import cli
 

@@ -140,19 +140,20 @@ def test_a_worker_that_is_used_again_keeps_other_handlers_and_forgets_its_units(
 
 def test_a_model_error_keeps_its_message_and_others_name_their_origin() -> None:
     assert str(run_error(ModelError("/m: cannot load the model (cut)"))) == "/m: cannot load the model (cut)"
-    assert str(run_error(ValueError("a list\nof two lines"))) == f"a worker failed: ValueError: a list ({TRACE})"
+    assert str(run_error(ValueError("a list\nof two lines"))) == f"a worker failed: ValueError: a list; {TRACE}"
     failed = RunError("it failed", key="k")
     assert run_error(failed) is failed
 
 
 def test_the_message_begins_with_the_key_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     overrides = ["input=y", "rubric=century_labels", "out=x", "model.checkpoint=/models/mine"]
-    cfg = config.load("judge", cli.job("judge").schema, overrides)
+    schema = cli.job("judge").schema
+    cfg = config.load("judge", schema, overrides)
 
     def execute(_: Any) -> None:
         raise run_error(ModelError("/models/mine: cannot load"))
 
-    monkeypatch.setattr(cli, "job", lambda _: SimpleNamespace(execute=execute))
+    monkeypatch.setattr(cli, "job", lambda _: SimpleNamespace(execute=execute, schema=schema))
     with pytest.raises(RunError, match=r"^model\.checkpoint=/models/mine: cannot load$"):
         cli.execute_loaded("judge", cfg, overrides)
 
@@ -185,9 +186,9 @@ def test_the_error_that_a_worker_reported_is_raised_with_its_fields() -> None:
 def test_what_ray_says_itself_is_one_line() -> None:
     board = LocalBoard()
     board.of(WorkerErrors).add(RunError("of a constructor that succeeded later"))
-    with pytest.raises(RunError, match=rf"^a process of the run ended; {REMEDY}"), as_run_errors(board):
+    with pytest.raises(RunError, match=rf"^a process of the run ended: {REMEDY}; {TRACE}"), as_run_errors(board):
         raise RayActorError
-    with pytest.raises(RunError, match=r"^a worker failed: ValueError: first line \("), as_run_errors(board):
+    with pytest.raises(RunError, match=r"^a worker failed: ValueError: first line; "), as_run_errors(board):
         raise ValueError("first line\nsecond")
     with pytest.raises(RunError, match=r"^a worker failed: UserCodeException: UDF failed"), as_run_errors(LocalBoard()):
         raise UserCodeException("UDF failed to process a data block.")  # the board has restarted

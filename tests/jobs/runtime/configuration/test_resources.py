@@ -126,7 +126,7 @@ def test_a_pool_grows_to_the_larger_of_its_sizes() -> None:
 def test_a_machine_without_a_cluster_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(ray_session, "_is_up", lambda: False)
-    monkeypatch.setattr(ray_session, "_machine_resources", lambda _: {"CPU": 2.0, "GPU": 0.0})
+    monkeypatch.setattr("jobs.runtime.cluster.ray_internals.machine_resources", lambda _: {"CPU": 2.0, "GPU": 0.0})
     with pytest.raises(InputError, match=r"resources=laptop, name a cluster with ray\.address= or \$RAY_ADDRESS"):
         ray_session.start(RayConfig(), Resources(autoscaling=True), ASKED)
 

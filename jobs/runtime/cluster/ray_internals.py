@@ -1,15 +1,17 @@
-"""Waiting for the actors of a running dataset: prints which are awaited, and ends a run that no actor can join.
+"""Everything that uses private interfaces of Ray, which its next release may change.
 
-A run starts with the first actor of each pool. Ray Data's own wait (`wait_for_min_actors_s`) waits for the first actors
-of one pool after another, so that a single machine that cannot be obtained would end the run.
+Without an interface there is less information, and no error; tests/jobs/runtime/cluster/test_ray_internals.py fails.
 """
 
+import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ray._private import worker
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
 from jobs.errors import RunError
@@ -18,8 +20,10 @@ from jobs.runtime.process.console import say
 if TYPE_CHECKING:
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
 
+
 LOOK_EVERY_S = 1.0
 REPORT_EVERY_S = 60.0
+logger = logging.getLogger("ray")
 _ACTOR = re.compile(r"MapBatches\((\w+)\)")
 
 
@@ -34,6 +38,9 @@ class PoolState:
 
 class StartWatch:
     """Decides, from the states of the pools, what to print and when to give up a run.
+
+    A run starts with the first actor of each pool. Ray Data's own wait (`wait_for_min_actors_s`) waits for the first
+    actors of one pool after another, so that a single machine that cannot be obtained would end the run.
 
     Args:
         wait_s: the longest time that a pool may be without any actor.
@@ -98,3 +105,45 @@ def _states(operators: Mapping[Any, Any]) -> Iterator[PoolState]:
         info = operator.get_actor_info()
         match = _ACTOR.search(operator.name)
         yield PoolState(match[1] if match else operator.name, info.running, info.pending + info.restarting)
+
+
+def machine_resources(num_cpus: float | None) -> dict[str, float] | None:
+    """Return the resources of a Ray started here, with the keys of `ray.cluster_resources()`; None if unknown."""
+    try:
+        from ray._private.resource_and_label_spec import ResourceAndLabelSpec
+
+        spec = ResourceAndLabelSpec(num_cpus=num_cpus, memory=1, object_store_memory=1)
+        spec.resolve(is_head=True, node_ip_address="127.0.0.1")
+    except Exception:  # without it the check is made after the start
+        return None
+    return {"CPU": float(spec.num_cpus or 0), "GPU": float(spec.num_gpus or 0)}
+
+
+def startable_machines() -> list[Mapping[str, float]]:
+    """Return the resources of each kind of machine that the autoscaler can start; empty if Ray does not know.
+
+    Some autoscalers tell Ray, but the open-source ones of Ray 2.60 do not.
+    """
+    from ray._private.state import state
+
+    config = state.get_cluster_config()  # Ray Data uses it for the same purpose
+    groups = config.node_group_configs if config else ()
+    return [dict(group.resources) for group in groups if group.max_count and group.resources]
+
+
+def processes() -> list[Any]:
+    """Return the processes of a Ray that was started here, each with a method `kill`; empty if unknown."""
+    node = getattr(worker, "_global_node", None)
+    return [info.process for infos in getattr(node, "all_processes", {}).values() for info in infos]
+
+
+def log_folder() -> Path | None:
+    """Return the folder of the logs of Ray on this machine; None if unknown, as for a driver outside its cluster."""
+    node = getattr(worker, "_global_node", None)
+    return Path(node.get_logs_dir_path()) if hasattr(node, "get_logs_dir_path") else None
+
+
+def print_to_logger() -> None:
+    """Have what Ray prints on the driver, even with log_to_driver=False, written to the logger `ray`."""
+    if hasattr(worker, "print_to_stdstream"):
+        worker.print_to_stdstream = lambda data, *_, **__: logger.info("\n".join(data.get("lines", ())))
