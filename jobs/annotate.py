@@ -142,7 +142,7 @@ def _plan(
         config=config,
         metadata={"rubric": rubric} if rubric else {},
         derived=True,
-        limit=table_plan.taken(sources.main, noun=sources.main.name),
+        limit=table_plan.row_limit(sources.main, noun=sources.main.name),
     )
 
 

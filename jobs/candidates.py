@@ -64,7 +64,7 @@ def execute(cfg: CandidatesConfig) -> Manifest:
     limit = None
     if cfg.limit is not None:
         queries = pc.count_distinct(neighbors["query_id"]).as_py()
-        limit = table_plan.Taken(cfg.limit, queries, None, per_input=False, noun="queries")
+        limit = table_plan.RowLimit(cfg.limit, queries, None, per_input=False, noun="queries")
     ids = pc.unique(neighbors["item_id"])
     described = read_metadata(find_metadata(cfg.corpus), cfg.corpus, ids)
     if len(ids) and not described:

@@ -67,7 +67,7 @@ def execute(cfg: CurateConfig) -> Plan | Manifest:
         config=asdict(cfg),
         metadata={},
         derived=True,
-        limit=table_plan.taken(tables.records, noun="records"),
+        limit=table_plan.row_limit(tables.records, noun="records"),
     )
     if cfg.plan:
         counts = curation_steps.counts_of(selection, 0, len(selection.rows), earlier)

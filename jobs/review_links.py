@@ -85,7 +85,7 @@ def execute(cfg: ReviewLinksConfig) -> Manifest:
     limit = None
     if cfg.limit is not None:
         shown_pictures = len({image for image, _ in pairs})
-        limit = table_plan.Taken(cfg.limit, shown_pictures, None, per_input=False, noun="pictures")
+        limit = table_plan.RowLimit(cfg.limit, shown_pictures, None, per_input=False, noun="pictures")
     identity = {
         "links": [source.identity for source in sources],
         "kb": {name: source.identity for name, source in kb.items()},

@@ -30,7 +30,7 @@ from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import MANIFEST, UNITS, read_json, run_uri
 from jobs.store.runs import lock
 from jobs.store.table_faults import Fault
-from jobs.store.table_plan import Taken
+from jobs.store.table_plan import RowLimit
 
 FAULTS_SHOWN = 20
 
@@ -67,10 +67,10 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     return {"units": units, "rows": rows}
 
 
-def _kept_limit(uri: str) -> Taken | None:
+def _kept_limit(uri: str) -> RowLimit | None:
     """Return what the limit of the table took from its input; None without a limit."""
     limit = read_json(run_uri(uri, MANIFEST)).get("limit")
-    return Taken.from_json(limit) if limit else None
+    return RowLimit.from_json(limit) if limit else None
 
 
 def _check_absence(uri: str, listed: str) -> dict[str, int]:

@@ -28,7 +28,7 @@ from jobs.store.files import locations
 from jobs.store.files.objects import CompactList
 from jobs.store.files.spool import Spool
 from jobs.store.object_rows import read_rows
-from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, ranges
+from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, UnitPieces, ranges
 from jobs.store.reading import TableSource, open_table
 from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
@@ -55,7 +55,7 @@ class RecordsInput:
         return run.keep(REPEATS_FILE, encode_repeats(self.repeated)) if self.repeated else None
 
 
-def open_records(uri: str, unit_rows: int | None, begun: Mapping[str, BegunCut]) -> RecordsInput:
+def open_records(uri: str, unit_rows: int | None, begun: Mapping[str, UnitPieces]) -> RecordsInput:
     """Open the table of records at `uri` and cut it into units of `unit_rows` (None: `UNIT_ROWS`), as `cut` does.
 
     Raises:
@@ -67,7 +67,7 @@ def open_records(uri: str, unit_rows: int | None, begun: Mapping[str, BegunCut])
 
 
 def cut(
-    parents: Sequence[Unit], repeated: Mapping[str, np.ndarray], unit_rows: int, begun: Mapping[str, BegunCut]
+    parents: Sequence[Unit], repeated: Mapping[str, np.ndarray], unit_rows: int, begun: Mapping[str, UnitPieces]
 ) -> Iterator[Unit]:
     """Yield units of at most `unit_rows` rows, in the order of the records; a parent without rows gives one unit.
 

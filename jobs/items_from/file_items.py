@@ -87,7 +87,7 @@ def file_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
             ),
             tables=("records", "texts", ITEMS) if records else ("texts", ITEMS),
             condition=cfg.condition,
-            limit=table_plan.Taken(cfg.limit, None, None, per_input=False, noun="rows") if cfg.limit else None,
+            limit=table_plan.RowLimit(cfg.limit, None, None, per_input=False, noun="rows") if cfg.limit else None,
             own_units=("records",) if records and spool.shares_pictures else (),
         )
 

@@ -21,7 +21,7 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
 from jobs.store.runs.table_run import check_place, open_run
-from jobs.store.table_plan import TablePlan, Taken
+from jobs.store.table_plan import RowLimit, TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES
@@ -76,7 +76,7 @@ class ItemsPlan:
     metadata: Mapping[str, str] = field(default_factory=dict)
     lines: Sequence[str] = ()
     matched: Mapping[str, int] = field(default_factory=dict)
-    limit: Taken | None = None
+    limit: RowLimit | None = None
 
 
 def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -29,7 +29,7 @@ from jobs.store.files.objects import CompactList, Object
 from jobs.store.files.spool import Spool
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.object_rows import read_unit
-from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, begun_cuts, piece_of, ranges
+from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, UnitPieces, begun_cuts, piece_of, ranges
 from jobs.store.reading import TableSource, open_table
 from jobs.store.units import Unit
 from jobs.tables import TABLES
@@ -291,7 +291,7 @@ def _first_rows(pairs: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, dict[s
 
 
 def linked_units(
-    base: TableSource, others: tuple[Object, ...], unit_rows: int, begun: Mapping[str, BegunCut]
+    base: TableSource, others: tuple[Object, ...], unit_rows: int, begun: Mapping[str, UnitPieces]
 ) -> CompactList[Unit]:
     """Return units of at most `unit_rows` items or distinct pictures; a whole unit of `base` keeps its name.
 
@@ -316,7 +316,7 @@ def linked_items(base: TableSource, unit: Unit) -> tuple[list[dict[str, Any]], d
 
 
 def _cut(
-    base: TableSource, others: tuple[Object, ...], unit_rows: int, begun: Mapping[str, BegunCut]
+    base: TableSource, others: tuple[Object, ...], unit_rows: int, begun: Mapping[str, UnitPieces]
 ) -> Iterator[Unit]:
     for parent in base.units():
         rows, before = parent.rows or 0, begun.get(parent.name, UNCUT)
@@ -333,7 +333,7 @@ def _cut(
             )
 
 
-def _ranges(base: TableSource, parent: Unit, unit_rows: int, begun: BegunCut) -> Iterator[tuple[int, int]]:
+def _ranges(base: TableSource, parent: Unit, unit_rows: int, begun: UnitPieces) -> Iterator[tuple[int, int]]:
     """Yield first row and end of each piece: of `unit_rows` items, or of the first rows of as many pictures.
 
     A picture has several renditions, and several links. It belongs to the piece that has its first row: all of its rows

@@ -31,7 +31,7 @@ from jobs.store.files.objects import CompactList, Object
 from jobs.store.files.spool import Spool
 from jobs.store.pieces import FROM, TO
 from jobs.store.reading import TableSource, open_table
-from jobs.store.table_plan import Taken
+from jobs.store.table_plan import RowLimit
 from jobs.store.units import OWN_ROWS, Unit
 
 ORDERS = BOTH, ONE = "both", "one"
@@ -110,7 +110,7 @@ def pair_plan(
             raise InputError(_nothing_to_pair(sources, by, groups))
         inputs = (sources.items.whole(), *([sources.texts.whole()] if sources.texts else ()))
         pairs = NumberedPairs(list(paired.values()), orders=orders, limit=limit)
-        taken = Taken(limit or 0, pairs.count, pairs.without_limit, per_input=False, noun="pairs")
+        taken = RowLimit(limit or 0, pairs.count, pairs.without_limit, per_input=False, noun="pairs")
         sizes = Counter(map(len, paired.values()))
         yield ItemsPlan(
             units=pair_units(pairs, inputs, unit_rows=unit_rows, begun=begun, rows_of=rows_of),

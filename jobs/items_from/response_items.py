@@ -36,7 +36,7 @@ from jobs.store.files.objects import CompactList, Object
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import read_unit
-from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, BegunCut, begun_cuts, piece_of, ranges
+from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, UnitPieces, begun_cuts, piece_of, ranges
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.table_plan import first_rows
 from jobs.store.units import Unit
@@ -140,7 +140,7 @@ def response_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]
     if cfg.limit is not None:
         whole = sum(table.rows for table in tables.responses)
         units = first_rows(units, cfg.limit)
-        limit = table_plan.Taken(cfg.limit, min(cfg.limit, whole), whole, per_input=False, noun="responses")
+        limit = table_plan.RowLimit(cfg.limit, min(cfg.limit, whole), whole, per_input=False, noun="responses")
     if cfg.draw.is_set:
         reader.draw = Draw(cfg.draw, ITEMS)
         units, lines = _drawn(units, reader, reader.draw)
@@ -181,7 +181,7 @@ def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
     )
 
 
-def response_units(tables: ResponseTables, unit_rows: int, begun: Mapping[str, BegunCut]) -> Iterator[Unit]:
+def response_units(tables: ResponseTables, unit_rows: int, begun: Mapping[str, UnitPieces]) -> Iterator[Unit]:
     """Yield units of at most `unit_rows` responses of one unit of the pictures.
 
     Tables that were made from the same pictures have the same names of units. Their objects are put together, so that

@@ -28,7 +28,7 @@ from jobs.runtime.selection.draws import CompleteDrawConfig, Draw, draw_columns,
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files.locations import Object
 from jobs.store.files.objects import CompactList
-from jobs.store.pieces import STANDARD, Cut, in_pieces, read_piece
+from jobs.store.pieces import STANDARD, PieceRule, in_pieces, read_piece
 from jobs.store.reading import TableSource, open_table
 from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import UnitTask
@@ -72,7 +72,7 @@ class ItemTables:
         """Return the part of a run's identity that describes the inputs."""
         return {"input": self.items.identity, **{name: table.identity for name, table in self.joined_tables.items()}}
 
-    def units(self, cut: Cut = STANDARD) -> list[Unit]:
+    def units(self, cut: PieceRule = STANDARD) -> list[Unit]:
         """Return the items' units, cut into pieces.
 
         Each unit has one more input per joined table: the table's object of that unit, or the whole table.
@@ -307,7 +307,7 @@ def _string(value: Any) -> str | None:
 
 
 def item_units(
-    sources: ItemTables, config: CompleteDrawConfig, marks: frozenset[str], cut: Cut = STANDARD
+    sources: ItemTables, config: CompleteDrawConfig, marks: frozenset[str], cut: PieceRule = STANDARD
 ) -> ItemUnits:
     """Return the units of `sources`, with the rows of each that are drawn.
 

@@ -31,7 +31,7 @@ NUMBER = "number"  # `Unit.extra`: the number of this piece, from 0
 
 
 @dataclass(frozen=True)
-class BegunCut:
+class UnitPieces:
     """The pieces into which a unit was cut in a table that has begun.
 
     Attributes:
@@ -62,11 +62,11 @@ class BegunCut:
         return proposed if is_unique else f"{proposed}-{number}"
 
 
-UNCUT = BegunCut()
+UNCUT = UnitPieces()
 
 
 @dataclass(frozen=True)
-class Cut:
+class PieceRule:
     """Rule for cutting the units of a table into pieces.
 
     Attributes:
@@ -75,27 +75,27 @@ class Cut:
     """
 
     actors: int | None = None
-    begun: Mapping[str, BegunCut] = field(default_factory=dict)
+    begun: Mapping[str, UnitPieces] = field(default_factory=dict)
 
 
-STANDARD = Cut()
+STANDARD = PieceRule()
 
 
-def cut_of(out: str, *, actors: int | None, overwrite: bool) -> Cut:
+def cut_of(out: str, *, actors: int | None, overwrite: bool) -> PieceRule:
     """Return how the units of the table at `out` are cut: as when it began, or for `actors`.
 
     Args:
-        actors: as in `Cut`.
+        actors: as in `PieceRule`.
         overwrite: the table at `out` will be deleted.
 
     Raises:
         InputError: the list of its units is damaged.
     """
     begun = begun_cuts(out, overwrite=overwrite)
-    return Cut(begun=begun) if begun else Cut(actors)
+    return PieceRule(begun=begun) if begun else PieceRule(actors)
 
 
-def begun_cuts(out: str, *, overwrite: bool) -> dict[str, BegunCut]:
+def begun_cuts(out: str, *, overwrite: bool) -> dict[str, UnitPieces]:
     """Return the cut of each of the parent's units in the table at `out`, by unit; empty without a table.
 
     Args:
@@ -114,10 +114,10 @@ def begun_cuts(out: str, *, overwrite: bool) -> dict[str, BegunCut]:
         counts[unit.parent] = unit.extra.get(PIECES, len(of_parent))
         if PIECES in unit.extra:
             covered.setdefault(unit.parent, {})[number] = unit.extra[FROM], unit.extra[TO]
-    return {parent: BegunCut(counts[parent], names[parent], covered.get(parent, {})) for parent in names}
+    return {parent: UnitPieces(counts[parent], names[parent], covered.get(parent, {})) for parent in names}
 
 
-def ranges(rows: int, unit_rows: int, begun: BegunCut = UNCUT) -> Iterator[tuple[int, int]]:
+def ranges(rows: int, unit_rows: int, begun: UnitPieces = UNCUT) -> Iterator[tuple[int, int]]:
     """Yield first row and end of each piece of `unit_rows` rows, and of empty pieces up to the number of `begun`.
 
     A unit without rows has one piece. Pieces of `begun` that cover the rows stay as they are.
@@ -129,7 +129,7 @@ def ranges(rows: int, unit_rows: int, begun: BegunCut = UNCUT) -> Iterator[tuple
         yield min(number * unit_rows, rows), min((number + 1) * unit_rows, rows)
 
 
-def in_pieces(units: Sequence[Unit], cut: Cut = STANDARD) -> Iterator[Unit]:
+def in_pieces(units: Sequence[Unit], cut: PieceRule = STANDARD) -> Iterator[Unit]:
     """Yield the units, large ones as pieces of at most 256 rows and about 128 MB.
 
     A unit of fewer than 512 rows stays whole unless it has more bytes, or the actors of `cut` would have fewer than

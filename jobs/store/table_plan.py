@@ -24,7 +24,7 @@ from jobs.store.units import LIMIT, Unit
 
 
 @dataclass(frozen=True)
-class Taken:
+class RowLimit:
     """The rows that a limit takes.
 
     Attributes:
@@ -50,9 +50,9 @@ class Taken:
         return f"limit={self.limit}: the first {self.limit:,} {self.noun}{' of each file' if self.per_input else ''}"
 
     @staticmethod
-    def from_json(content: dict[str, Any]) -> "Taken":
+    def from_json(content: dict[str, Any]) -> "RowLimit":
         """Return the instance for the content of a manifest's key `limit`."""
-        return Taken(
+        return RowLimit(
             content["limit"], content["rows"], content["of"], per_input=content["each_file"], noun=content["noun"]
         )
 
@@ -100,7 +100,7 @@ class TablePlan:
     dim: int | None = None
     models: dict[str, str] | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
-    limit: Taken | None = None
+    limit: RowLimit | None = None
 
 
 class LimitedRows(Protocol):
@@ -147,7 +147,7 @@ def limited(
         return plan
     units = CompactList(_cut(plan.units, limit, by, count))
     rows, total = (_rows(units), None) if count else (_rows(units), _rows(plan.units))
-    taken = Taken(limit, rows, total, per_input=rows is None, noun=noun)
+    taken = RowLimit(limit, rows, total, per_input=rows is None, noun=noun)
     return replace(plan, units=units, identity={**plan.identity, "limit": limit}, limit=taken)
 
 
@@ -156,11 +156,11 @@ def first_rows(units: Iterable[Unit], limit: int) -> CompactList[Unit]:
     return CompactList(_cut(units, limit, lambda _: None, None))
 
 
-def taken(table: LimitedRows, *, noun: str = "rows") -> Taken | None:
+def row_limit(table: LimitedRows, *, noun: str = "rows") -> RowLimit | None:
     """Return how many rows of a table its limit takes; None without a limit."""
     if table.limit is None:
         return None
-    return Taken(table.limit, table.rows, table.first(None).rows, per_input=False, noun=noun)
+    return RowLimit(table.limit, table.rows, table.first(None).rows, per_input=False, noun=noun)
 
 
 def _rows(units: Iterable[Unit]) -> int | None:

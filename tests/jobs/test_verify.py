@@ -14,7 +14,7 @@ from jobs.store import keys
 from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
-from jobs.store.table_plan import TablePlan, Taken
+from jobs.store.table_plan import RowLimit, TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -132,7 +132,7 @@ def test_without_damage_a_repair_removes_nothing(table: Path, capsys: pytest.Cap
 
 def test_the_limit_of_a_table_is_printed(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = table / "_run" / "manifest.json"
-    limit = Taken(3, 3, 904, per_input=False, noun="rows")
+    limit = RowLimit(3, 3, 904, per_input=False, noun="rows")
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"limit": limit.to_json()}))
     check(table)
     assert capsys.readouterr().out.endswith("  limit=3: the first 3 of 904 rows; the table has no more\n")

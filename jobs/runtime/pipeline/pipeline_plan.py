@@ -53,7 +53,7 @@ def plan_steps(steps: Sequence[Step], loaded: Sequence[Any], plan: bool | str) -
         planned = _plan(step, cfg, plan, awaited)
         plans.append(planned)
         if out := step.set.get("out"):
-            is_there = not awaited and not hasattr(cfg, "plan") and _has_files(str(out))
+            is_there = not awaited and not hasattr(cfg, "plan") and locations.has_files(str(out))
             complete[str(out)] = number, planned.is_complete if planned.tables else is_there
     return plans
 
@@ -74,11 +74,6 @@ def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> Ste
         return StepPlan(label, unknown=str(error))
     tables = planned.planned if isinstance(planned, Plan | Manifest) else ()
     return StepPlan(label, tables) if tables else StepPlan(label, unknown=f"{step.job} printed no amounts")
-
-
-def _has_files(out: str) -> bool:
-    """Return whether a file is at `out`, or files are below it."""
-    return locations.exists(out) or (not locations.is_s3(out) and len(locations.listing(out)) > 0)
 
 
 def _reads(step: Step, out: str) -> bool:

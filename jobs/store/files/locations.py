@@ -165,6 +165,20 @@ def exists(uri: str) -> bool:
         return s3.exists(uri) if is_s3(uri) else Path(uri).is_file()
 
 
+def has_files(uri: str) -> bool:
+    """Return whether a file is at `uri`, or files are below it; on S3 reads one page of the listing.
+
+    Raises:
+        InputError: access is denied.
+    """
+    with named_errors(uri):
+        try:
+            files = s3.below(uri) if is_s3(uri) else local_files.find(uri, strict=True)
+            return next(iter(files), None) is not None
+        except FileNotFoundError:
+            return False
+
+
 def read_bytes(uri: str) -> bytes:
     """Return the content of the file or object; a .gz is not decompressed.
 

@@ -181,8 +181,13 @@ def _check_reachable(endpoint: str) -> None:
 
 
 def exists(uri: str) -> bool:
-    """Return whether an object or a prefix of objects is at `uri`."""
-    return bool(client().exists(key_path(uri)))
+    """Return whether an object is at `uri`; one request."""
+    bucket, _, key = key_path(uri).partition("/")
+    try:
+        client().call_s3("head_object", Bucket=bucket, Key=key)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def wait_for(uri: str) -> None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobs.errors import InputError
 from jobs.store import run_files
@@ -20,6 +20,7 @@ from jobs.store.footers import data_objects, read_footers
 from jobs.store.identity import EXCLUSIONS, RUN_KEYS, TABLE, describe_change, differing_keys, identity_hash
 from jobs.store.run_files import CONFIG, FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri
 from jobs.store.runs import lock
+from jobs.store.runs.run_units import FrozenUnits, read_frozen
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 
@@ -46,24 +47,74 @@ def check_creatable(place: str, *, key: str = "out") -> None:
         raise InputError(f"{key}={place}: {existing} cannot be written; check its permissions, or use another {key}=")
 
 
-def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]:
-    """Return the files at `out`, and whether they are a table that remine wrote.
+class Place(NamedTuple):
+    """What is at `out=` before a run.
+
+    Attributes:
+        out: the absolute path or uri.
+        listed: the files there, without temporary ones.
+        is_table: whether they are a table that remine wrote, which the run continues or, with overwrite=true, deletes.
+        frozen: the units of the plan, compared with the table's list; None without a list, or with overwrite=true.
+        locked: whether `inspect` has locked the table.
+    """
+
+    out: str
+    listed: CompactList[Object]
+    is_table: bool
+    frozen: FrozenUnits | None
+    locked: bool
+
+    def has(self, name: str) -> bool:
+        """Return whether the table has the run file `name`."""
+        return _has(self.out, self.listed, name)
+
+
+def inspect(plan: TablePlan, *, resume: bool, overwrite: bool, locks: bool) -> Place:
+    """Return what is at the plan's place; writes nothing there but the lock.
 
     Args:
-        units: the units that a run would write there.
+        resume: an existing table may be continued.
+        overwrite: an existing table will be deleted, and may have another identity and other units.
+        locks: lock an existing table before its files are listed, so that no other process changes them.
 
     Raises:
-        InputError: the place has other files or the inputs of `units`, is inside another table, has a folder in a
-            unit's place, or cannot be written.
+        InputError: the place has other files or the inputs of the plan's units, is inside another table, has a folder
+            in a unit's place, or cannot be written; it has a table with another identity (names the key that differs)
+            or whose inputs have changed; or, with `locks`, another process is writing it.
     """
-    inputs = (source.uri for unit in units for source in unit.inputs)
+    out = locations.absolute(plan.out)
+    inputs = (source.uri for unit in plan.units for source in unit.inputs)
     if inside := next((uri for uri in inputs if uri.startswith(f"{out}/")), None):
         raise InputError(f"out={out}: contains the input {inside}; use another out=")
     check_creatable(out)
     if table := table_around(out):
         raise InputError(f"out={out}: inside table {table}, which it would corrupt; use another out=")
+    with locations.named_errors(out):
+        locked = locks and lock.acquire(out)
+    try:
+        listed, is_table = _listed_table(out, plan.units)
+        if is_table and not (resume or overwrite):
+            raise InputError(f"out={out}: a table exists and resume=false; use resume=true or overwrite=true")
+        frozen = None
+        if is_table and not overwrite:
+            check_identity(out, plan)
+            frozen = read_frozen(out, plan) if _has(out, listed, INPUTS) else None
+    except BaseException:
+        if locked:
+            lock.release(out)
+        raise
+    return Place(out, listed, is_table, frozen, locked)
+
+
+def _has(out: str, listed: Iterable[Object], name: str) -> bool:
+    uri = run_uri(out, name)
+    return any(file.uri == uri for file in listed)
+
+
+def _listed_table(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]:
+    """Return the files at `out`, and whether they are a table. Raises as `inspect`."""
     listed = CompactList(file for file in locations.listing(out) if not is_temporary(file.uri))
-    is_table = any(file.uri == run_uri(out, IDENTITY) for file in listed) or _lost_identity(out, listed)
+    is_table = _has(out, listed, IDENTITY) or _lost_identity(out, listed)
     if listed and not is_table:
         raise InputError(f"out={out}: not empty, and not a table that remine wrote; use another out=")
     if folder := _folder_of_a_unit(out, units):
@@ -78,7 +129,7 @@ def _lost_identity(out: str, listed: Sequence[Object]) -> bool:
 
     They are if they include the list of inputs, and data objects all of which remine wrote.
     """
-    if not any(file.uri == run_uri(out, INPUTS) for file in listed):
+    if not _has(out, listed, INPUTS):
         return False
     footers = [f for f in read_footers(data_objects(out, listed), remote=locations.is_s3(out)) if f is not None]
     return bool(footers) and all(footer.written for footer in footers)
@@ -159,7 +210,7 @@ def claim(out: str, plan: TablePlan, listed: Iterable[Object]) -> None:
     """Write `identity.json` if it is not in `listed`, and refuse a place that another run claimed."""
     uri = run_uri(out, IDENTITY)
     with locations.named_errors(out):
-        if not any(file.uri == uri for file in listed):
+        if not _has(out, listed, IDENTITY):
             if any(listed):
                 _check_footers(out, plan)
             locations.create(uri, run_files.to_json({TABLE: plan.table, **plan.identity}))

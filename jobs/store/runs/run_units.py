@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from actors.quantities import quantity
 from jobs.errors import InputError
@@ -85,9 +86,15 @@ def _remote_bytes(unit: Unit) -> int:
     return unit.bytes if _remote(unit) else 0
 
 
-def with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit, Footer | None]]:
-    """Yield each unit with its object's footer, None if there is none; footers are read during the iteration."""
-    objects = CompactList(data_objects(target.out, locations.listing(target.out)))
+def with_footers(
+    target: Target, units: Iterable[Unit], listed: Iterable[Object]
+) -> Iterator[tuple[Unit, Footer | None]]:
+    """Yield each unit with its object's footer, None if there is none; footers are read during the iteration.
+
+    Args:
+        listed: the files of the table.
+    """
+    objects = CompactList(data_objects(target.out, listed))
     uris = HashSet(file.uri for file in objects)
     indexes = (uris.index(target.data_uri(unit.name)) for unit in units)
     existing = (objects[index] for index in indexes if index is not None)
@@ -161,30 +168,42 @@ def written_unit(footer: Footer, record: FooterJson) -> WrittenUnitJson:
     }
 
 
-def has_inputs(out: str, listed: Iterable[Object]) -> bool:
-    return any(file.uri == run_uri(out, INPUTS) for file in listed)
+class FrozenUnits(NamedTuple):
+    """The plan's units in the order of a table's list of units, and whether that list has the same versions."""
+
+    units: Sequence[Unit]
+    is_current: bool
 
 
-def freeze(out: str, plan: TablePlan, *, exists: bool) -> Sequence[Unit]:
-    """Write the list of units, unless it exists, and return the plan's units in its order."""
+def freeze(out: str, plan: TablePlan, frozen: FrozenUnits | None) -> Sequence[Unit]:
+    """Write the list of units, unless it exists, and return the plan's units in its order.
+
+    Args:
+        frozen: what `read_frozen` returned; None if there was no list.
+    """
     uri = run_uri(out, INPUTS)
-    if not exists:
+    if frozen is None:
         locations.create(uri, run_files.to_lines(plan.units, Unit.to_json))
-    units = in_frozen_order(out, plan)
-    if plan.derived and not _same(units, run_files.read_inputs(uri), by=lambda unit: unit.version):
-        locations.replace(uri, run_files.to_lines(units, Unit.to_json))
-    return units
+        frozen = read_frozen(out, plan)
+    if plan.derived and not frozen.is_current:
+        locations.replace(uri, run_files.to_lines(frozen.units, Unit.to_json))
+    return frozen.units
 
 
-def in_frozen_order(out: str, plan: TablePlan) -> Sequence[Unit]:
-    """Return the plan's units in the order in which they were frozen; raise InputError if the plan has other units.
+def read_frozen(out: str, plan: TablePlan) -> FrozenUnits:
+    """Compare the plan's units with the list of the table at `out`; raise InputError if the plan has other units.
 
     A trial may have additional units after them: after a purge, the earlier units have fewer than the first n rows.
     """
-    uri = run_uri(out, INPUTS)
-    if _same(plan.units, run_files.read_inputs(uri), by=lambda unit: unit.name):
+    frozen = CompactList(run_files.read_inputs(run_uri(out, INPUTS)))
+    units = _in_order(out, plan, frozen)
+    return FrozenUnits(units, _same(units, frozen, by=lambda unit: unit.version))
+
+
+def _in_order(out: str, plan: TablePlan, frozen: Sequence[Unit]) -> Sequence[Unit]:
+    if _same(plan.units, frozen, by=lambda unit: unit.name):
         return plan.units
-    frozen, planned = list(run_files.read_inputs(uri)), {unit.name: unit for unit in plan.units}
+    planned = {unit.name: unit for unit in plan.units}
     gone = [unit for unit in frozen if unit.name not in planned]
     names = {unit.name for unit in frozen}
     new = [name for name in planned if name not in names]

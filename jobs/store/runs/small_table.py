@@ -13,7 +13,7 @@ from jobs.store.files.objects import Object
 from jobs.store.identity import ROWS, UNITS, identity_hash
 from jobs.store.run_files import identity_at
 from jobs.store.runs.table_run import open_run
-from jobs.store.table_plan import TablePlan, Taken
+from jobs.store.table_plan import RowLimit, TablePlan
 from jobs.store.units import LIMIT, Unit
 from jobs.store.writer import Reject, UnitWriter
 
@@ -33,7 +33,7 @@ def write_small(
     unit_rows: int | None = None,
     metadata: Mapping[str, str] | None = None,
     rejects: Sequence[Reject] = (),
-    limit: Taken | None = None,
+    limit: RowLimit | None = None,
 ) -> dict[str, Any]:
     """Write `rows` as the table at `out`, replacing one that an earlier call wrote there, and return the manifest.
 

@@ -26,8 +26,6 @@ from jobs.store.runs.run_units import (
     Amounts,
     count_done,
     freeze,
-    has_inputs,
-    in_frozen_order,
     is_current,
     remaining_tasks,
     with_footers,
@@ -94,7 +92,7 @@ class TableRun:
 
         def written_units() -> Iterator[WrittenUnitJson]:
             nonlocal total, unit_seconds, missing
-            for unit, footer in with_footers(self.target, self.units):
+            for unit, footer in with_footers(self.target, self.units, locations.listing(self.target.out)):
                 record = footer.record if footer is not None else None
                 missing += not is_current(unit, record, self.target.identity)
                 if footer is not None and record is not None:
@@ -138,19 +136,10 @@ def check_place(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequen
     Raises:
         InputError: as `open_run`.
     """
-    _check_retry(retry)
-    out = locations.absolute(plan.out)
-    check_distinct(plan.units)
-    listed, is_table = place.inspect(out, plan.units)
-    if not is_table:
-        return
-    _check_resume(out, resume=resume, overwrite=overwrite)
-    if lock.acquire(out):
-        lock.release(out)
-    if not overwrite:
-        check_identity(out, plan)
-        if has_inputs(out, listed):
-            in_frozen_order(out, plan)
+    _check_plan(plan, retry)
+    state = place.inspect(plan, resume=resume, overwrite=overwrite, locks=True)
+    if state.locked:
+        lock.release(state.out)
 
 
 def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> TableRun:
@@ -165,29 +154,30 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
         InputError: the place has something else, a table with another identity (names the key that differs), or a table
             whose inputs have changed; another process is writing it; or `retry` has an unknown status.
     """
-    _check_retry(retry)
-    out = locations.absolute(plan.out)
-    check_distinct(plan.units)
+    _check_plan(plan, retry)
+    state = place.inspect(plan, resume=resume, overwrite=overwrite, locks=True)
+    out, locked = state.out, state.locked
     target = _target(out, plan)
-    listed, is_table = place.inspect(out, plan.units)
-    if is_table:
-        _check_resume(out, resume=resume, overwrite=overwrite)
-    locked = is_table and lock.acquire(out)
     try:
-        if overwrite and is_table:
-            _delete(out, listed)
-            is_table = False
+        if overwrite and state.is_table:
+            _delete(out, state.listed)
+            state = state._replace(listed=CompactList(), is_table=False)
         warn_of_store(out)
-        claim(out, plan, listed if is_table else ())
-        locked = lock.acquire(out) or locked
-        check_identity(out, plan)  # on a store that ignores conditions another run may have replaced it meanwhile
-        units = freeze(out, plan, exists=is_table and has_inputs(out, listed))
+        if not state.has(IDENTITY):
+            claim(out, plan, state.listed)
+            locked = lock.acquire(out) or locked
+            check_identity(out, plan)  # on a store that ignores conditions another run may have replaced it meanwhile
+            if state.is_table:  # listed before it was locked
+                state = state._replace(listed=locations.listing(out))
+        units = freeze(out, plan, state.frozen)
         for name, data in {CONFIG: run_files.to_json(plan.config), **plan.files}.items():
-            locations.create(run_uri(out, name), data)
-        footers = with_footers(target, units) if is_table else ((unit, None) for unit in units)
+            if not state.has(name):
+                locations.create(run_uri(out, name), data)
+        footers = with_footers(target, units, state.listed) if state.is_table else ((unit, None) for unit in units)
         amounts = Amounts(units)
         todo = CompactList(remaining_tasks(footers, target, retry, amounts))
-        if todo and (manifest := run_files.kept_manifest(out)).get("complete"):  # its counts are of an earlier run
+        manifest = run_files.kept_manifest(out) if todo and state.has(MANIFEST) else {}
+        if manifest.get("complete"):  # its counts are of an earlier run
             locations.replace(run_uri(out, MANIFEST), run_files.to_json({**manifest, "complete": False}))
     except BaseException:
         if locked:
@@ -202,27 +192,17 @@ def survey(plan: TablePlan, *, overwrite: bool = False) -> Amounts:
     Raises:
         InputError: `open_run` would refuse the place.
     """
-    out = locations.absolute(plan.out)
-    listed, is_table = place.inspect(out, plan.units)
-    is_table = is_table and not overwrite
-    if is_table:
-        check_identity(out, plan)
-        if has_inputs(out, listed):
-            in_frozen_order(out, plan)
-    target, amounts = _target(out, plan), Amounts(plan.units)
-    for unit, footer in with_footers(target, plan.units) if is_table else ():
+    state = place.inspect(plan, resume=True, overwrite=overwrite, locks=False)
+    target, amounts = _target(state.out, plan), Amounts(plan.units)
+    for unit, footer in with_footers(target, plan.units, state.listed) if state.is_table and not overwrite else ():
         count_done(amounts, unit, footer, target)
     return amounts
 
 
-def _check_retry(retry: Sequence[str]) -> None:
+def _check_plan(plan: TablePlan, retry: Sequence[str]) -> None:
     if unknown := [status for status in retry if status not in STATUSES]:
         raise InputError(f"retry={unknown[0]}: no such status; must be one of {', '.join(STATUSES)}")
-
-
-def _check_resume(out: str, *, resume: bool, overwrite: bool) -> None:
-    if not (resume or overwrite):
-        raise InputError(f"out={out}: a table exists and resume=false; use resume=true or overwrite=true")
+    check_distinct(plan.units)
 
 
 def _target(out: str, plan: TablePlan) -> Target:

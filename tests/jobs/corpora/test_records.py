@@ -20,7 +20,7 @@ from jobs.corpora.records import (
     without_repeats,
 )
 from jobs.errors import InputError
-from jobs.store.pieces import BegunCut
+from jobs.store.pieces import UnitPieces
 from jobs.store.reading import TableSource, open_table
 from jobs.store.units import Unit
 from tests.cases import check_cases
@@ -128,7 +128,7 @@ def test_a_unit_of_records_without_rows_is_a_unit(tmp_path: Path) -> None:
 def test_units_without_rows_of_a_begun_table_have_names_of_their_own() -> None:
     """A purge left two of four rows; the table has four units, of which a trial wrote the first."""
     parent = Unit("u", (), rows=2)
-    units = list(cut([parent], {}, 1, {"u": BegunCut(4, {0: "first"})}))
+    units = list(cut([parent], {}, 1, {"u": UnitPieces(4, {0: "first"})}))
     assert [(unit.name, unit.rows) for unit in units] == [
         ("first", 1), ("u-000000001", 1), ("u-000000002-2", 0), ("u-000000002-3", 0)
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from jobs.runtime.configuration.config import Writing
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from jobs.store.counts import Counts
-from jobs.store.table_plan import Taken
+from jobs.store.table_plan import RowLimit
 from jobs.store.units import Unit
 from jobs.store.writer import Reject
 
@@ -88,7 +88,7 @@ def test_only_items_have_the_metadata_and_only_some_tables_units_of_their_own(tm
         condition="c",
         metadata={"k": "v"},
         own_units=("texts",),
-        limit=Taken(1, 1, 2, per_input=False, noun="rows"),
+        limit=RowLimit(1, 1, 2, per_input=False, noun="rows"),
         derived=True,
     )
     plans = check(Writing(out=str(tmp_path / "o")), plan, exclusions_of())

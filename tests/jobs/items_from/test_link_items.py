@@ -14,7 +14,7 @@ from jobs.items_from.link_items import link_plan, linked_items, linked_units
 from jobs.runtime.configuration.config import load
 from jobs.runtime.selection.exclusions import Exclusions, marks_of
 from jobs.store.files.objects import Object
-from jobs.store.pieces import BegunCut
+from jobs.store.pieces import UnitPieces
 from jobs.store.reading import open_table
 from tests.factories import image_row, write_table, write_units
 
@@ -222,10 +222,10 @@ def test_a_range_has_the_first_rows_of_its_pictures_and_a_begun_table_keeps_its_
     base = open_table(str(tmp_path / "t"))
     (parent,) = base.units()
 
-    def ranges_of(begun: BegunCut) -> list[tuple[int, int]]:
+    def ranges_of(begun: UnitPieces) -> list[tuple[int, int]]:
         units = linked_units(base, (), 1, {parent.name: begun})
         return [(unit.extra["from"], unit.extra["to"]) for unit in units]
 
-    assert ranges_of(BegunCut()) == [(0, 2), (2, 4), (4, 5)]
-    assert ranges_of(BegunCut(2, ranges={0: (0, 4), 1: (4, 5)})) == [(0, 4), (4, 5)]
-    assert ranges_of(BegunCut(5, ranges={0: (0, 9)})) == [(0, 2), (2, 4), (4, 5), (5, 5), (5, 5)]
+    assert ranges_of(UnitPieces()) == [(0, 2), (2, 4), (4, 5)]
+    assert ranges_of(UnitPieces(2, ranges={0: (0, 4), 1: (4, 5)})) == [(0, 4), (4, 5)]
+    assert ranges_of(UnitPieces(5, ranges={0: (0, 9)})) == [(0, 2), (2, 4), (4, 5), (5, 5), (5, 5)]

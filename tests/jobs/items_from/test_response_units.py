@@ -24,7 +24,7 @@ from jobs.runtime.configuration.config import load
 from jobs.runtime.selection.draws import Draw, DrawConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
 from jobs.store.hashing import hash_texts
-from jobs.store.pieces import BegunCut
+from jobs.store.pieces import UnitPieces
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from tests.factories import rating, write_table, write_units
@@ -81,7 +81,7 @@ def test_units_of_one_name_are_put_together_and_cut(tmp_path: Path) -> None:
 def test_a_table_that_has_begun_keeps_its_names(tmp_path: Path) -> None:
     tables = tables_of(tmp_path, [["a1", "a2", "a3"], ["b1"]])
     plain = list(response_units(tables, 2, {}))
-    begun = list(response_units(tables, 2, {"unit0": BegunCut(3, {1: "mine"})}))
+    begun = list(response_units(tables, 2, {"unit0": UnitPieces(3, {1: "mine"})}))
     assert [(unit.name, unit.rows) for unit in begun[:2]] == [(plain[0].name, 2), ("mine", 1)]
     assert (len(begun), begun[2].rows, begun[3].name) == (4, 0, plain[2].name)
 

@@ -11,7 +11,7 @@ import pytest
 from jobs.judging import joined_rows
 from jobs.judging.items import open_sources, reading
 from jobs.judging.joined_rows import lookup, lookup_pictures, matching_rows, without_copies
-from jobs.store.pieces import Cut
+from jobs.store.pieces import PieceRule
 from jobs.store.reading import open_table
 from jobs.store.writer import UnitTask
 from tests.factories import image_row, record_of, write_file, write_units
@@ -91,7 +91,7 @@ def test_a_run_reads_about_the_bytes_of_its_tables(s3: str, tmp_path: Path, orde
         tables["input"], images=tables["images"], records=tables["records"], texts=None, fields=["page_title"],
         pictures=True,
     )  # fmt: skip
-    units = sources.units(Cut(actors=8))
+    units = sources.units(PieceRule(actors=8))
     reader = reading(sources, fields=["page_title"], pictures=True)
     with counted_s3() as front:
         read = [row for unit in units for row in reader(UnitTask(unit)).to_pylist()]

@@ -24,8 +24,8 @@ from jobs.store.pieces import (
     FROM,
     PIECE_BYTES,
     PIECE_ROWS,
-    BegunCut,
-    Cut,
+    PieceRule,
+    UnitPieces,
     cut_of,
     in_pieces,
     range_without,
@@ -97,7 +97,7 @@ def test_pieces_cover_a_unit() -> None:
 
 def test_many_actors_share_a_small_table() -> None:
     units = [Unit(f"u{number}", (Object(f"/t/{number}", 1, str(number)),), rows=100) for number in range(6)]
-    pieces = list(in_pieces(units, Cut(actors=8)))
+    pieces = list(in_pieces(units, PieceRule(actors=8)))
     assert len(pieces) >= 4 * 6
     assert len({piece.version for piece in pieces}) == len({piece.name for piece in pieces}) == len(pieces)
     ranges = [(piece.parent, piece.extra["from"], piece.extra["to"]) for piece in pieces]
@@ -106,17 +106,17 @@ def test_many_actors_share_a_small_table() -> None:
         assert [(first, last) for name, first, last in ranges if name == unit.name] == [*itertools.pairwise(ends)]
         assert ends[-1] == 100
     few = [replace(unit, rows=10) for unit in units]
-    assert list(in_pieces(few, Cut(actors=64))) != few
-    assert min(piece.rows or 0 for piece in in_pieces(few, Cut(actors=64))) == 5
+    assert list(in_pieces(few, PieceRule(actors=64))) != few
+    assert min(piece.rows or 0 for piece in in_pieces(few, PieceRule(actors=64))) == 5
     large = [replace(unit, rows=100_000) for unit in units]
-    assert list(in_pieces(large, Cut(actors=8))) == list(in_pieces(large))
+    assert list(in_pieces(large, PieceRule(actors=8))) == list(in_pieces(large))
     assert list(in_pieces(units)) == units
 
 
 def test_an_interruption_of_a_single_actor_does_not_lose_a_small_table() -> None:
     def check(rows: int, sizes: list[int]) -> None:
         parent = Unit("u", (Object("/t/u.parquet", 1, "1"),), rows=rows)
-        assert [piece.rows for piece in in_pieces([parent], Cut(actors=1))] == sizes
+        assert [piece.rows for piece in in_pieces([parent], PieceRule(actors=1))] == sizes
 
     check_cases(check, [(10, [10]), (40, [13, 13, 14]), (200, [50] * 4), (1200, [240] * 5)])
 
@@ -131,7 +131,7 @@ def test_pieces_have_a_bounded_number_of_bytes() -> None:
 def test_a_unit_with_a_limit_stays_whole() -> None:
     """Its first rows are read from the first row of the unit on; a piece would read other ones."""
     unit = Unit("u", (Object("s3://b/u", 10, ""),), rows=5000, extra={LIMIT: 600})
-    assert list(in_pieces([unit], Cut(8))) == [unit]
+    assert list(in_pieces([unit], PieceRule(8))) == [unit]
 
 
 def test_a_table_that_has_begun_keeps_its_cut(images: str, tmp_path: Path) -> None:
@@ -179,10 +179,10 @@ def test_pieces_keep_what_is_left_of_their_ranges(tmp_path: Path) -> None:
 def test_pieces_that_a_trial_left_out_have_names_of_their_own() -> None:
     """The trial had two of four pieces of 2,000 rows; a purge left half of the rows, so that piece 2 begins at 500."""
     names = {0: "u-000000000", 1: "u-000000500"}
-    pieces = list(in_pieces([Unit("u", (), rows=1000)], Cut(begun={"u": BegunCut(4, names)})))
+    pieces = list(in_pieces([Unit("u", (), rows=1000)], PieceRule(begun={"u": UnitPieces(4, names)})))
     assert [piece.name for piece in pieces] == ["u-000000000", "u-000000500", "u-000000500-2", "u-000000750"]
     assert [piece.extra[FROM] for piece in pieces] == [0, 250, 500, 750]
-    begun = BegunCut(4, {0: "u"})
+    begun = UnitPieces(4, {0: "u"})
     empty = [begun.name(n, f"u-{first}", rows=last - first) for n, (first, last) in enumerate(ranges(100, 256, begun))]
     assert empty == ["u", "u-100-1", "u-100-2", "u-100-3"]
 

@@ -14,7 +14,7 @@ from jobs.store.files.objects import Object
 from jobs.store.identity import stored_identity_hash
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import check_place, open_run
-from jobs.store.table_plan import WHOLE, TablePlan, limit_of, limited, taken, trials
+from jobs.store.table_plan import WHOLE, TablePlan, limit_of, limited, row_limit, trials
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -71,7 +71,7 @@ def test_a_table_with_its_first_rows_only(tmp_path: Path, limit: int | None) -> 
     expected = [str(number) for number in range(6)][:limit]
     assert [i for batch in some.batches(["image_id"]) for i in batch["image_id"].to_pylist()] == expected
     assert some.rows == sum(unit.rows or 0 for unit in some.units()) == len(expected)
-    assert str(taken(some)) == (f"limit={limit}: the first {len(expected)} of 6 rows" if limit else "None")
+    assert str(row_limit(some)) == (f"limit={limit}: the first {len(expected)} of 6 rows" if limit else "None")
 
 
 def test_limits_of_groups_of_units_and_of_tables_without_rows() -> None:

@@ -108,7 +108,7 @@ def test_a_job_without_a_plan_has_written_what_exists_unless_it_waits(
         "of late": (4,),
         "of empty": (6,),
     }
-    monkeypatch.setattr(pipeline_plan.locations, "exists", lambda uri: uri == "s3://b/t")  # there also for a prefix
+    monkeypatch.setattr(pipeline_plan.locations, "has_files", lambda uri: uri == "s3://b/t")
     steps += [Step("s3", {"out": "s3://b/t"}), Step("of s3", {"input": "s3://b/t"})]
     steps += [Step("no s3", {"out": "s3://b/u"}), Step("of no s3", {"input": "s3://b/u"})]
     waits = waiting(awaited, *steps)

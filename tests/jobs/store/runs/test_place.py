@@ -46,25 +46,30 @@ def test_old_temporary_files_are_removed_wherever_they_are(tmp_path: Path) -> No
     assert left == {"T/.new.tmp", "T/kept", ".c.tmp"}
 
 
+def look(out: Path | str, *units: Unit) -> place.Place:
+    """What a run would find, whatever the identity of a table."""
+    return place.inspect(plan(str(out), units=units), resume=True, overwrite=True, locks=False)
+
+
 def test_what_is_at_the_place(tmp_path: Path) -> None:
     out = tmp_path / "T"
     unit = Unit("unit0", (Object(f"{tmp_path}/in/f", 1, ""),))
-    assert list(place.inspect(str(out), [unit])[0]) == []
-    assert place.inspect(str(out), [])[1] is False
+    assert list(look(out, unit).listed) == []
+    assert look(out).is_table is False
     write_records(str(out), [[record("a")]])
     (out / ".x.tmp").write_text("x")
-    listed, is_table = place.inspect(str(out), [unit])
-    assert is_table
-    assert not any(file.uri.endswith(".tmp") for file in listed)
+    state = look(out, unit)
+    assert state.is_table
+    assert not any(file.uri.endswith(".tmp") for file in state.listed)
     (out / "_run" / "identity.json").unlink()
-    assert place.inspect(str(out), [unit])[1], "it has inputs and an object that remine wrote"
+    assert look(out, unit).is_table, "it has inputs and an object that remine wrote"
     (out / "_run" / "inputs.jsonl").unlink()
     with pytest.raises(InputError, match="not empty, and not a table that remine wrote"):
-        place.inspect(str(out), [unit])
+        look(out, unit)
     with pytest.raises(InputError, match=f"contains the input {out}/sub/f"):
-        place.inspect(str(out), [Unit("u", (Object(f"{out}/sub/f", 1, ""),))])
+        look(out, Unit("u", (Object(f"{out}/sub/f", 1, ""),)))
     near = Unit("u", (Object(f"{out}2/f", 1, ""),))
-    assert not place.inspect(str(tmp_path / "new"), [near])[1]
+    assert not look(tmp_path / "new", near).is_table
 
 
 def test_a_table_within_a_table_is_refused(tmp_path: Path) -> None:
@@ -72,18 +77,18 @@ def test_a_table_within_a_table_is_refused(tmp_path: Path) -> None:
     write_records(str(out), [[record("a")]])
     for inside in ("x", "x/y", "x/y/z"):
         with pytest.raises(InputError, match=f"inside table {out}, which it would corrupt"):
-            place.inspect(str(out / inside), [])
-    place.inspect(str(out / "_partial"), [])
-    place.inspect(str(out / "_partial" / "x"), [])
-    place.inspect(f"{out}2", [])
+            look(out / inside)
+    look(out / "_partial")
+    look(out / "_partial" / "x")
+    look(f"{out}2")
 
 
 def test_a_folder_with_the_name_of_a_unit_is_named(tmp_path: Path) -> None:
     out = tmp_path / "T"
     (out / "unit1.parquet").mkdir(parents=True)
     with pytest.raises(InputError, match=r"unit1\.parquet: a folder has the name of a unit's file"):
-        place.inspect(str(out), [Unit("unit0", ()), Unit("unit1", ())])
-    assert not place.inspect(str(out), [Unit("unit0", ())])[1]
+        look(out, Unit("unit0", ()), Unit("unit1", ()))
+    assert not look(out, Unit("unit0", ())).is_table
 
 
 def test_a_file_above_the_place_is_named(tmp_path: Path) -> None:
@@ -125,7 +130,7 @@ def test_another_list_of_exclusions_is_named_only_if_nothing_else_differs(out: s
 def test_a_store_without_conditions_is_checked_again_and_warned_about_once(
     out: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The identity that was written may have replaced that of another run, whose objects are there."""
+    """The identity that was written may have replaced that of another run, whose objects are state."""
     complete(plan(out))
     locations.remove([run_uri(out, IDENTITY)])
     monkeypatch.setattr(locations, "creates_once", lambda _: False)

@@ -9,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import InputError
+from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.footers import Footer
 from jobs.store.run_files import INPUTS, read_inputs, run_uri
-from jobs.store.runs.run_units import Amounts, in_frozen_order, rows_of_units, with_footers
+from jobs.store.runs.run_units import Amounts, read_frozen, rows_of_units, with_footers
 from jobs.store.runs.table_run import survey
-from jobs.store.table_plan import Taken
+from jobs.store.table_plan import RowLimit
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from tests.jobs.store.small_runs import FILES, begin, complete, plan, unit, write
@@ -60,7 +61,8 @@ def test_rows_are_those_of_units_that_are_written(out: str) -> None:
     write(run, run.todo[0], rows=2)
     write(run, run.todo[1], rows=0)
     assert rows_of_units(out) == {unit("a").name: 2, unit("b").name: 0}
-    footers: list[Footer | None] = [footer for _, footer in with_footers(run.target, run.units)]
+    listed = locations.listing(out)
+    footers: list[Footer | None] = [footer for _, footer in with_footers(run.target, run.units, listed)]
     assert [footer and footer.rows for footer in footers] == [2, 0, None]
 
 
@@ -109,7 +111,7 @@ def test_work_is_counted_in_bytes_unless_a_limit_makes_them_meaningless() -> Non
 
 
 def derived_plan(out: str, names: str, *, etag: str = "1", limit: int | None = None) -> Any:
-    taken = None if limit is None else Taken(limit, limit, 9, per_input=False, noun="rows")
+    taken = None if limit is None else RowLimit(limit, limit, 9, per_input=False, noun="rows")
     return plan(out, derived=True, units=[unit(name, etag=etag, derived=True) for name in names], limit=taken)
 
 
@@ -134,11 +136,11 @@ def test_the_list_follows_changed_inputs_of_a_derived_table(out: str) -> None:
 
 
 def test_further_units_of_a_trial_come_after_those_that_were_frozen(tmp_path: Path) -> None:
-    out, limit = str(tmp_path / "table"), Taken(5, 5, 9, per_input=False, noun="rows")
+    out, limit = str(tmp_path / "table"), RowLimit(5, 5, 9, per_input=False, noun="rows")
     frozen = [unit(name, derived=True) for name in ("c", "b")]
     complete(plan(out, units=frozen, derived=True, limit=limit))
     planned = plan(out, units=[unit(name, derived=True) for name in "abcd"], derived=True, limit=limit)
-    assert [unit.name for unit in in_frozen_order(out, planned)] == ["c", "b", "a", "d"]
+    assert [unit.name for unit in read_frozen(out, planned).units] == ["c", "b", "a", "d"]
 
 
 def test_the_first_by_name_of_several_inputs_is_named(out: str) -> None:
@@ -149,7 +151,7 @@ def test_the_first_by_name_of_several_inputs_is_named(out: str) -> None:
 
 
 def test_more_files_are_no_more_rows_of_a_trial(out: str) -> None:
-    limit = Taken(4, None, None, per_input=True, noun="rows")
+    limit = RowLimit(4, None, None, per_input=True, noun="rows")
     begin(plan(out, units=[unit(name) for name in "ab"], limit=limit))
     with pytest.raises(InputError, match=r"/corpus/c is new"):
         begin(plan(out, units=[unit(name) for name in "abc"], limit=limit))

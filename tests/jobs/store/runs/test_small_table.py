@@ -12,7 +12,7 @@ from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run_files import read_inputs
 from jobs.store.runs.small_table import UNIT_ROWS, write_small
-from jobs.store.table_plan import Taken
+from jobs.store.table_plan import RowLimit
 from jobs.store.writer import Reject
 from jobs.tables import TABLES
 
@@ -60,7 +60,7 @@ def test_a_table_is_written_again_only_if_its_rows_inputs_or_limit_differ(tmp_pa
     first, changed = write("a", "b")
     assert write("a", "b") == (first | {"seconds": ANY}, changed)
     hashes = {first["identity_hash"]}
-    limit = Taken(2, 2, 9, per_input=False, noun="rows")
+    limit = RowLimit(2, 2, 9, per_input=False, noun="rows")
     for names, options in ((("a", "c"), {}), (("a",), {}), (("a",), {"limit": limit}), (("a",), {"etag": "1"})):
         manifest, time = write(*names, **options)
         assert time > changed
