@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors import schemas
+from actors.errors import FileError
 from actors.rows import RatingRow, ended, failed
 from actors.rubrics.parsing import ParsedAnswer, parse_answers
 from actors.rubrics.rubric import Rubric
@@ -34,10 +35,10 @@ class AnswerReader:
         self.condition = condition
         self.rubric = Rubric.from_dict(rubric)
         if self.rubric.asks_own_questions:
-            raise ValueError(f"rubric={self.rubric.name}: asks each item its own questions; use another rubric")
+            raise FileError.of("rubric", self.rubric.name, "asks each item its own questions; use another rubric")
         if self.rubric.asks_targets:
-            raise ValueError(
-                f"rubric={self.rubric.name}: asks about targets, but a JSON answer holds one value per question"
+            raise FileError.of(
+                "rubric", self.rubric.name, "asks about targets, but a JSON answer holds one value per question"
             )
 
     def __call__(self, batch: pa.Table) -> pa.Table:

@@ -73,26 +73,26 @@ def check_image_model(settings: ImageModelSettings) -> None:
         file = Path(resolve(model)) / INDEX
         text = file.read_text(encoding="utf-8") if file.is_file() else None
     elif model.startswith(("/", ".", "~")):
-        raise ValueError(f"{model}: no such folder")
+        raise ModelError("no such folder", model)
     else:
         text = hub.read(model, INDEX, revision=settings.revision)
     try:
         index = parse_json(text or "")
         kind = index["_class_name"]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(
-            f"{model}: not a pipeline of diffusers (no {INDEX} with a _class_name); use the folder or repository of a "
-            "pipeline"
+        raise ModelError(
+            f"not a pipeline of diffusers (no {INDEX} with a _class_name); use the folder or repository of a pipeline",
+            model,
         ) from None
     import diffusers
 
     if str(kind).startswith("_") or not hasattr(diffusers, str(kind)):
-        raise ValueError(f"{model}: the installed diffusers {diffusers.__version__} has no {kind}")
+        raise ModelError(f"the installed diffusers {diffusers.__version__} has no {kind}", model)
     for part, value in index.items():  # diffusers imports the library of each part
         library = value[0] if isinstance(value, list) and len(value) == 2 else None
         if part[:1] != "_" and isinstance(library, str) and not _is_known(library):
-            raise ValueError(
-                f"{model}: {INDEX}: {part} is of {library!r}; only parts of {' and '.join(LIBRARIES)} are allowed"
+            raise ModelError(
+                f"{INDEX}: {part} is of {library!r}; only parts of {' and '.join(LIBRARIES)} are allowed", model
             )
 
 
@@ -128,8 +128,9 @@ def load_pipeline(settings: ImageModelSettings) -> Any:
         raise
     except Exception as error:  # model files are untrusted, so any exception is possible
         raise ModelError(
-            f"{settings.checkpoint}: cannot load the text-to-image model at revision {settings.revision or 'main'} "
-            f"({first_line(error)}); use a pipeline of diffusers with safetensors, or local:sd3-tiny"
+            f"cannot load the text-to-image model at revision {settings.revision or 'main'} "
+            f"({first_line(error)}); use a pipeline of diffusers with safetensors, or local:sd3-tiny",
+            settings.checkpoint,
         ) from error
     pipeline.set_progress_bar_config(disable=True)
     return pipeline.to(device)

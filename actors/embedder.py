@@ -45,7 +45,7 @@ class PictureDecoder:
             max_pixels: larger pictures are not decoded.
 
         Raises:
-            ValueError, FileNotFoundError: see `encoder_facts`.
+            ValueError: see `encoder_facts`.
         """
         self._geometry = find_geometry(settings.checkpoint, settings.pretrained)
         self._max_pixels = max_pixels
@@ -111,7 +111,7 @@ class Embedder:
             threads: torch's threads in this process; None keeps torch's own number.
 
         Raises:
-            ValueError, FileNotFoundError: see `encoder_facts`; also an unknown device or dtype, or a size below 1.
+            ValueError: see `encoder_facts`; also an unknown device or dtype, or a size below 1.
             RuntimeError: the weights cannot be loaded, or open_clip's preprocessing differs from the config's.
         """
         import torch

@@ -1,4 +1,15 @@
-"""Errors of models that cannot be loaded and of files that are wrong, and one-line texts for errors of libraries."""
+"""Errors of models, settings and files that cannot be used, and one-line texts for errors of libraries."""
+
+
+class SettingError(ValueError):
+    """The value of a setting is not allowed; the message is `key=value: why`."""
+
+    def __init__(self, why: str, key: str, value: object) -> None:
+        super().__init__(why, key, value)
+        self.why, self.key, self.value = why, key, value
+
+    def __str__(self) -> str:
+        return f"{self.key}={'null' if self.value is None else self.value}: {self.why}"
 
 
 class FileError(ValueError):
@@ -13,6 +24,11 @@ class FileError(ValueError):
         super().__init__(text, kind, why)
         self.text, self.kind, self.why = text, kind, why
 
+    @classmethod
+    def of(cls, kind: str, name: str, why: str) -> "FileError":
+        """Return the error of the file of this name."""
+        return cls(f"{kind}={name}: {why}", kind, why)
+
     def __str__(self) -> str:
         return self.text
 
@@ -22,7 +38,19 @@ _OTHER_SHAPES = ("ignore_mismatched_sizes", "size mismatch")
 
 
 class ModelError(ValueError):
-    """A model cannot be loaded. The message is one line and begins with the model as the configuration names it."""
+    """A model cannot be used. The message is one line and begins with the model as the configuration names it.
+
+    Attributes:
+        why: the message without the model.
+        model: the model.
+    """
+
+    def __init__(self, why: str, model: str) -> None:
+        super().__init__(why, model)
+        self.why, self.model = why, model
+
+    def __str__(self) -> str:
+        return f"{self.model}: {self.why}"
 
 
 def has_other_shapes(error: BaseException) -> bool:

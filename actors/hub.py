@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from actors.errors import first_line
+from actors.errors import ModelError, first_line
 
 TIMEOUT_S = 10.0
 PAUSES_S = (5.0, 15.0, 45.0, 120.0)  # between attempts to load a model; many machines ask the hub at once
@@ -41,7 +41,7 @@ def check_reachable(repository: str, *, files: tuple[str, ...], revision: str | 
             return
         except Exception as error:
             reason = _reason(error)
-    raise ValueError(_unavailable(repository, revision, reason))
+    raise _unavailable(repository, revision, reason)
 
 
 def read(repository: str, name: str, *, revision: str | None = None) -> str | None:
@@ -62,7 +62,7 @@ def read(repository: str, name: str, *, revision: str | None = None) -> str | No
         except EntryNotFoundError:
             return None
         except Exception as error:
-            raise ValueError(_unavailable(repository, revision, _reason(error))) from None
+            raise _unavailable(repository, revision, _reason(error)) from None
     return Path(path).read_text(encoding="utf-8")
 
 
@@ -131,17 +131,17 @@ def _check_online(repository: str, revision: str | None) -> None:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        raise ValueError(_unavailable(repository, revision, _OFFLINE))
+        raise _unavailable(repository, revision, _OFFLINE)
 
 
 def refusal(repository: str, error: Exception, *, revision: str | None = None) -> str:
     """Return why a repository's file is not available, and what to do."""
-    return _unavailable(repository, revision, _reason(error))
+    return str(_unavailable(repository, revision, _reason(error)))
 
 
-def _unavailable(repository: str, revision: str | None, reason: str) -> str:
-    name = f"{repository} at revision {revision or 'main'}"
-    return f"{name}: not in the cache, and {reason}; use local:NAME or a folder to work without the hub"
+def _unavailable(repository: str, revision: str | None, reason: str) -> ModelError:
+    absent = f"revision {revision or 'main'} is not in the cache"
+    return ModelError(f"{absent}, and {reason}; use local:NAME or a folder to work without the hub", repository)
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from actors import pictures, schemas
 from actors.diffusion_models import DrawingSettings, ImageModelSettings, load_pipeline
-from actors.errors import first_line
+from actors.errors import ModelError, first_line
 from actors.fetching import image_rows
 from actors.rows import ImageRow
 from actors.special_tokens import DataTexts, special_tokens
@@ -64,13 +64,13 @@ class ImageGenerator:
         self._most: int | None = None  # largest batch, once one did not fit the memory
         allowed = inspect.signature(self._pipeline.__call__).parameters
         if "prompt" not in allowed or "strength" in allowed:  # `strength` is how much an input picture is changed
-            raise ValueError(
-                f"{model.checkpoint}: {type(self._pipeline).__name__} does not draw pictures from texts; use a "
-                "text-to-image pipeline"
+            raise ModelError(
+                f"{type(self._pipeline).__name__} does not draw pictures from texts; use a text-to-image pipeline",
+                model.checkpoint,
             )
         if unknown := [name for name in self._options if name not in allowed]:
-            raise ValueError(
-                f"{model.checkpoint}: {type(self._pipeline).__name__} does not take {unknown[0]}; set that key to null"
+            raise ModelError(
+                f"{type(self._pipeline).__name__} does not take {unknown[0]}; set that key to null", model.checkpoint
             )
 
     def __call__(self, batch: pa.Table) -> pa.Table:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors import schemas
+from actors.errors import FileError
 from actors.rows import RatingRow, ended, failed
 from actors.rubrics.instructions import Instruction
 from actors.settings import ConditionSettings
@@ -179,6 +180,8 @@ def check_start(instruction: Instruction) -> None:
         ValueError: it has no `start`, or its `start` ends in white space.
     """
     if not instruction.start.strip():
-        raise ValueError(f"prompt={instruction.name}: has no start; set it to the words that the label completes")
+        raise FileError.of("prompt", instruction.name, "has no start; set it to the words that the label completes")
     if instruction.start != instruction.start.rstrip():
-        raise ValueError(f"prompt={instruction.name}: start ends in white space; remove it: a space precedes the label")
+        raise FileError.of(
+            "prompt", instruction.name, "start ends in white space; remove it: a space precedes the label"
+        )

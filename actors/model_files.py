@@ -1,16 +1,18 @@
 """Locating a model's files: a name on the hub, a folder, a small local model, or a copy from S3."""
 
+import contextlib
 import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from actors import local_models
+from actors.errors import ModelError
 from actors.ids import content_id
 from actors.untrusted import parse_json
 
@@ -28,6 +30,25 @@ def is_s3(model: str) -> bool:
     return model.startswith(SCHEME)
 
 
+def is_ready(model: str) -> bool:
+    """Return whether `model` is `local:NAME` and its checkpoint exists.
+
+    Raises:
+        ModelError: `local:NAME` with an unknown name.
+    """
+    with _of(model):
+        return local_models.is_ready(model)
+
+
+@contextlib.contextmanager
+def _of(model: str) -> Iterator[None]:
+    """Name the model in errors of `local_models`."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelError(str(error), model) from error
+
+
 def resolve(model: str, *, weights: bool = True, nested: bool = False) -> str:
     """Return the folder of `local:NAME` (built on first use) or of `s3://...` (copied); any other `model` unchanged.
 
@@ -42,7 +63,8 @@ def resolve(model: str, *, weights: bool = True, nested: bool = False) -> str:
         ValueError: `local:NAME` with an unknown name, or no model at that S3 prefix.
     """
     if not is_s3(model):
-        return local_models.resolve(model)
+        with _of(model):
+            return local_models.resolve(model)
     store, files = storage(), objects(model, nested=nested)
     version = content_id(model, *(f"{name} {size} {etag}" for name, size, etag in files))
     folder = local_models.cache_folder() / "s3" / version / ("whole" if weights else "without-weights") / name_of(model)
@@ -72,15 +94,15 @@ def objects(model: str, *, nested: bool = False) -> list[tuple[str, int, str]]:
     try:
         listed = storage().find(prefix, detail=True) if nested else storage().ls(prefix, detail=True)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{model}: cannot be listed ({error}); allowed: a folder of a model on S3") from error
+        raise ModelError(f"cannot be listed ({error}); allowed: a folder of a model on S3", model) from error
     entries = listed.values() if isinstance(listed, dict) else listed
     files = [(entry["name"].removeprefix(f"{prefix}/"), entry["size"], str(entry.get("ETag", ""))) for entry in entries]
     if nested:
         files = [file for file in files if not _is_unused_weight(file[0])]
     if not (chosen := sorted(file for file in files if file[0].endswith(SUFFIXES))):
-        raise ValueError(f"{model}: no files of a model there; copy a folder with config.json and .safetensors to it")
+        raise ModelError("no files of a model there; copy a folder with config.json and .safetensors to it", model)
     if outside := [name for name, _, _ in chosen if ".." in name.split("/") or name.startswith("/")]:
-        raise ValueError(f"{model}: has the object {outside[0]!r}; only names within the folder are allowed")
+        raise ModelError(f"has the object {outside[0]!r}; only names within the folder are allowed", model)
     return chosen
 
 

@@ -127,11 +127,11 @@ def _pipeline(cfg: DemoConfig) -> dict[str, dict[str, Any]]:
 def _empty_folder(out: str) -> Path:
     """Return the folder `out`, emptied if an earlier demo wrote it."""
     if locations.is_s3(out):
-        raise InputError(f"demo: out={out}: use a local folder; the demo starts its own S3 server")
+        raise InputError(f"out={out}: use a local folder; the demo starts its own S3 server")
     folder = Path(locations.absolute(out))
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARK).exists():
-            raise InputError(f"demo: out={out}: not empty, and not written by an earlier demo; use another folder")
+            raise InputError(f"out={out}: not empty, and not written by an earlier demo; use another folder")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).touch()

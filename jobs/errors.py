@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from actors.errors import FileError
+from actors.errors import FileError, ModelError
 
 _LISTED = 3  # elements of a list that a message shows
 
@@ -62,10 +62,16 @@ class RunError(JobError, RuntimeError):
 
 
 def as_input_error(error: ValueError) -> InputError:
-    """Return the error of a stage's settings or of a file as one of the user's input, with the fields that it has."""
-    if isinstance(error, InputError):
-        return error
-    return InputError(error.why, key=error.kind) if isinstance(error, FileError) else InputError(str(error))
+    """Return the error of a stage's settings, a file or a model as one of the user's input, with its fields."""
+    match error:
+        case InputError():
+            return error
+        case FileError():
+            return InputError(error.why, key=error.kind)
+        case ModelError():
+            return InputError(error.why, place=error.model)
+        case _:
+            return InputError(str(error))
 
 
 @contextlib.contextmanager

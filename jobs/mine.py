@@ -141,7 +141,8 @@ def _check_names(files: Iterable[Object]) -> None:
         first = uris.setdefault(PurePosixPath(file.uri).name, file.uri)
         if first != file.uri:
             raise InputError(
-                f"corpus.path: {first} and {file.uri} have the same name, and record ids would collide; rename one"
+                f"{first} and {file.uri} have the same name, and record ids would collide; rename one",
+                key="corpus.path",
             )
 
 

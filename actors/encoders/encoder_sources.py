@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from actors import local_models, model_files
 from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, check_size, is_hub_encoder
-from actors.errors import first_line
+from actors.errors import ModelError, SettingError, first_line
 from actors.hub import check_reachable, refusal
 from actors.model_files import read_header
 from actors.settings import Settings
@@ -202,7 +202,7 @@ def check_weights(model: str, *, pretrained: str | None) -> None:
     """Check, without a download, that the weights exist: in a folder, in the hub's cache, or on the hub.
 
     Raises:
-        ValueError, FileNotFoundError: see `encoder_facts`; also ValueError if the hub cannot be reached or refuses.
+        ValueError: see `encoder_facts`; also ValueError if the hub cannot be reached or refuses.
     """
     if is_hub_encoder(model):
         HubEncoder(model, pretrained).check_weights()
@@ -252,7 +252,7 @@ def find_source(model: str, pretrained: str | None) -> EncoderSource:
         resolved = LOCAL_DIR + resolved
     if resolved.startswith((LOCAL_DIR, HF_HUB)):
         if pretrained is not None:
-            raise ValueError(f"pretrained={pretrained}: {model!r} includes its weights; must be null")
+            raise SettingError(f"{model!r} includes its weights; must be null", "pretrained", pretrained)
         return _from_folder(resolved) if resolved.startswith(LOCAL_DIR) else _from_hub(resolved)
     return _from_name(resolved, pretrained)
 
@@ -261,10 +261,10 @@ def _from_folder(model: str) -> EncoderSource:
     folder = Path(model.removeprefix(LOCAL_DIR))
     file = folder / _CONFIG_FILE
     if not file.is_file():
-        raise FileNotFoundError(f"{model}: the folder has no {_CONFIG_FILE}")
+        raise ModelError(f"the folder has no {_CONFIG_FILE}", model)
     weights = next((name for name in SAFETENSORS if (folder / name).is_file()), None)
     if weights is None:  # open_clip would unpickle another file, or continue with random weights
-        raise FileNotFoundError(f"{model}: the folder must have one of {', '.join(SAFETENSORS)}")
+        raise ModelError(f"the folder must have one of {', '.join(SAFETENSORS)}", model)
     model_files.check_weights(folder)
     return _from_config(model, file, lambda: _hash(folder / weights))
 
@@ -276,7 +276,7 @@ def _from_hub(model: str) -> EncoderSource:
     try:
         file = Path(hf_hub_download(name, _CONFIG_FILE))
     except Exception as error:  # its errors come from several libraries
-        raise FileNotFoundError(f"{model}: {refusal(name, error)}") from error
+        raise ModelError(f"{refusal(name, error)}", model) from error
     # The hub's cache keeps each commit in a separate folder: snapshots/COMMIT/open_clip_config.json
     return _from_config(model, file, lambda: file.parent.name)
 
@@ -285,17 +285,19 @@ def _from_config(model: str, file: Path, revision: Callable[[], str]) -> Encoder
     try:
         config = parse_json(file.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{model}: {_CONFIG_FILE} is not JSON ({first_line(error)})") from error
+        raise ModelError(f"{_CONFIG_FILE} is not JSON ({first_line(error)})", model) from error
     if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):
-        raise ValueError(f"{model}: {_CONFIG_FILE} has no model_cfg; it must be an encoder of open_clip")
+        raise ModelError(f"{_CONFIG_FILE} has no model_cfg; it must be an encoder of open_clip", model)
     try:
         _check_untrusted(config["model_cfg"])
         preprocessing = _preprocessing(model, config.get("preprocess_cfg") or {}, config["model_cfg"])
         check_size(preprocessing.size)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{model}: {_CONFIG_FILE} has an unexpected form ({error!r})") from error
+        raise ModelError(f"{_CONFIG_FILE} has an unexpected form ({error!r})", model) from error
+    except ModelError:
+        raise
     except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith(model) else f"{model}: {error}") from error
+        raise ModelError(str(error), model) from error
     return EncoderSource(model, None, config["model_cfg"], preprocessing, revision)
 
 
@@ -322,24 +324,26 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
     name = model.replace("/", "-")  # as open_clip does: ViT-B/32
     listed = listed_model(name)
     if listed is None:
-        raise ValueError(
-            f"{model}: unknown model; must be one of open_clip's names, hf-hub:…, local-dir:…, s3://… and local:…"
+        raise ModelError(
+            "unknown model; must be one of open_clip's names, hf-hub:…, local-dir:…, s3://… and local:…", model
         )
     config, tags = listed.config, ", ".join(listed.weights)
     if pretrained is None:
-        raise ValueError(f"pretrained=null: {model} would have random weights; must be one of {tags}")
+        raise SettingError(f"{model} would have random weights; must be one of {tags}", "pretrained", None)
     if pretrained.endswith(".safetensors"):
         return _from_file(name, listed, Path(pretrained))
     tag, at, commit = pretrained.partition("@")
     weights = listed.weights.get(tag)
     if not weights:
-        raise ValueError(f"pretrained={pretrained}: unknown for {model}; must be one of {tags}")
+        raise SettingError(f"unknown for {model}; must be one of {tags}", "pretrained", pretrained)
     if weights.get("quick_gelu") and not config.get("quick_gelu"):  # open_clip only warns
-        raise ValueError(f"pretrained={tag}: was trained with QuickGELU, unlike {model}; use {name}-quickgelu")
+        raise SettingError(f"was trained with QuickGELU, unlike {model}; use {name}-quickgelu", "pretrained", tag)
     if at and not (weights.get("hf_hub") and re.fullmatch("[0-9a-f]{40}", commit)):
-        raise ValueError(
-            f"pretrained={pretrained}: @ must be followed by a commit (40 hexadecimal digits) of weights on the hub; "
-            f"pretrained={tag} uses the newest"
+        raise SettingError(
+            f"@ must be followed by a commit (40 hexadecimal digits) of weights on the hub; "
+            f"pretrained={tag} uses the newest",
+            "pretrained",
+            pretrained,
         )
     preprocessing = _preprocessing(f"{model} {tag}", weights, config)
     return EncoderSource(name, tag, config, preprocessing, lambda: pretrained, commit or None)
@@ -348,12 +352,14 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
 def _from_file(name: str, listed: ListedModel, file: Path) -> EncoderSource:
     """Find the preprocessing of weights without a config: the one that all tags share, not open_clip's fallback."""
     if not file.is_file():
-        raise FileNotFoundError(f"pretrained={file}: no such file")
+        raise SettingError("no such file", "pretrained", file)
     settings = {_preprocessing(f"{name} {tag}", weights, listed.config) for tag, weights in listed.weights.items()}
     if len(settings) != 1:
-        raise ValueError(
-            f"pretrained={file}: does not specify the preprocessing, and weights of {name} differ in it; put it in a "
-            f"folder with {_CONFIG_FILE} and give local-dir:FOLDER"
+        raise SettingError(
+            f"does not specify the preprocessing, and weights of {name} differ in it; put it in a "
+            f"folder with {_CONFIG_FILE} and give local-dir:FOLDER",
+            "pretrained",
+            file,
         )
     return EncoderSource(name, str(file), listed.config, settings.pop(), lambda: _hash(file))
 
@@ -366,9 +372,10 @@ def _hash(file: Path) -> str:
 def _preprocessing(model: str, cfg: dict[str, Any], config: dict[str, Any]) -> Preprocessing:
     required = ("mean", "std", "interpolation", "resize_mode")
     if missing := [name for name in required if cfg.get(name) is None]:
-        raise ValueError(
-            f"{model}: its config lacks {', '.join(missing)}, for which open_clip would use OpenAI's values; "
-            f"complete preprocess_cfg in a copy of the folder and give local-dir:FOLDER"
+        raise ModelError(
+            f"its config lacks {', '.join(missing)}, for which open_clip would use OpenAI's values; "
+            f"complete preprocess_cfg in a copy of the folder and give local-dir:FOLDER",
+            model,
         )
     return Preprocessing(**complete(cfg, config["vision_cfg"]["image_size"]))
 

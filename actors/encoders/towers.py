@@ -78,10 +78,10 @@ def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dt
         if not has_other_shapes(error):
             raise
         raise ModelError(
-            f"{model}: the shapes of some weights do not match its config; use its published files"
+            "the shapes of some weights do not match its config; use its published files", model
         ) from error
     except Exception as error:  # model files are untrusted, so any exception is possible
-        raise ModelError(f"{model}: cannot be loaded ({type(error).__name__}: {first_line(error)})") from error
+        raise ModelError(f"cannot be loaded ({type(error).__name__}: {first_line(error)})", model) from error
 
 
 class OpenClipTower:

@@ -20,7 +20,7 @@ import numpy as np
 
 from actors import model_files
 from actors.devices import enable_onednn
-from actors.errors import first_line
+from actors.errors import ModelError, SettingError, first_line
 from actors.hub import check_reachable, commit, read
 from actors.model_files import check_weights
 from actors.special_tokens import DataTexts, special_tokens
@@ -100,13 +100,13 @@ class HubEncoder:
         self.name = model_files.resolve(model.removeprefix(PREFIX))
         self.folder = Path(self.name) if Path(self.name).is_dir() else None
         if self.folder and revision is not None:
-            raise ValueError(f"pretrained={revision}: a folder has no revisions; use null")
+            raise SettingError("a folder has no revisions; use null", "pretrained", revision)
         if self.folder is None:
             if self.name.startswith(("/", ".", "~")):
-                raise ValueError(f"{model}: no such folder")
+                raise ModelError("no such folder", model)
             # Checked first because transformers would retry an unreachable hub for half a minute.
             if read(self.name, CONFIG, revision=revision) is None:
-                raise ValueError(f"{model}: the hub has no such model for transformers (no config.json)")
+                raise ModelError("the hub has no such model for transformers (no config.json)", model)
         self._model, self._revision = model, revision
         self._options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
         if self.folder:
@@ -114,7 +114,7 @@ class HubEncoder:
         self._plain = self._read_plain()
         check_size(self.size)
         if not 0 < self.dim <= MOST_DIM:
-            raise ValueError(f"{model}: its vectors have {self.dim} numbers; allowed are 1 to {MOST_DIM}")
+            raise ModelError(f"its vectors have {self.dim} numbers; allowed are 1 to {MOST_DIM}", model)
 
     def _read_plain(self) -> PlainFiles | None:
         """Return the facts that the files contain by themselves; None if transformers is needed."""
@@ -137,7 +137,7 @@ class HubEncoder:
         except (ValueError, OSError, MemoryError):
             raise
         except Exception as error:  # model files are untrusted, so any exception is possible
-            raise ValueError(f"{self._model}: cannot be read ({type(error).__name__}: {first_line(error)})") from error
+            raise ModelError(f"cannot be read ({type(error).__name__}: {first_line(error)})", self._model) from error
         if self._plain and (actual := _in_one_line(processor)) != self.preprocessing:
             raise RuntimeError(
                 f"{self._model}: the installed transformers preprocesses pictures with {actual}, but the model's files "
@@ -150,9 +150,9 @@ class HubEncoder:
 
         config = AutoConfig.from_pretrained(self.name, **self._options)
         if config.model_type == "siglip2":
-            raise ValueError(f"{self._model}: NaFlex models are not supported; use a model with a fixed picture size")
+            raise ModelError("NaFlex models are not supported; use a model with a fixed picture size", self._model)
         if config.model_type not in _DIM:
-            raise ValueError(f"{self._model}: is a {config.model_type}; must be one of {', '.join(_DIM)}")
+            raise ModelError(f"is a {config.model_type}; must be one of {', '.join(_DIM)}", self._model)
         loader: Any = AutoImageProcessor
         return config, loader.from_pretrained(self.name, **self._options)
 
@@ -188,7 +188,7 @@ class HubEncoder:
             return self._plain.size
         settings = self.processor.crop_size if getattr(self.processor, "do_center_crop", False) else self.processor.size
         if settings.get("height") is None or settings.get("width") is None:
-            raise ValueError(f"{self._model}: takes pictures of any shape; choose a model with a fixed size")
+            raise ModelError("takes pictures of any shape; choose a model with a fixed size", self._model)
         return int(settings["height"]), int(settings["width"])
 
     @property
@@ -242,7 +242,7 @@ class HubEncoder:
             raise
         except Exception as error:  # model files are untrusted, so any exception is possible
             reason = f"{type(error).__name__}: {first_line(error)}"
-            raise ValueError(f"{self.name}: its tokenizer cannot be read ({reason})") from error
+            raise ModelError(f"its tokenizer cannot be read ({reason})", self.name) from error
 
 
 class HubTower:

@@ -98,8 +98,6 @@ def _folder(model: str) -> Path:
     if name in TRAINED:
         return _TRAINED_FOLDER / name
     if name not in BUILDERS:
-        raise ValueError(
-            f"{PREFIX}{name}: no such local model; must be one of {', '.join(sorted((*BUILDERS, *TRAINED)))}"
-        )
+        raise ValueError(f"no such local model; must be one of {', '.join(sorted((*BUILDERS, *TRAINED)))}")
     builder = importlib.import_module(BUILDERS[name].partition(":")[0])
     return cache_folder() / f"{name}-{builder.VERSION}"

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
+from actors.errors import FileError
 from actors.rubrics import checks, pieces
 from actors.rubrics.checks import OPTIONAL_TEXT, REQUIRED_TEXT, TEXTS, Key
 from actors.rubrics.pieces import Piece
@@ -157,11 +158,11 @@ def asked_questions(rubric: Rubric) -> list[QuestionWords]:
         ValueError: the rubric asks about targets, or asks each item its own questions.
     """
     if rubric.asks_targets:
-        raise ValueError(
-            f"rubric={rubric.name}: asks about targets, and a JSON answer has no targets; use another rubric"
+        raise FileError.of(
+            "rubric", rubric.name, "asks about targets, and a JSON answer has no targets; use another rubric"
         )
     if rubric.asks_own_questions:
-        raise ValueError(f"rubric={rubric.name}: asks each item its own questions; use it with remine judge")
+        raise FileError.of("rubric", rubric.name, "asks each item its own questions; use it with remine judge")
     return [
         {
             "name": question.name,

@@ -14,6 +14,7 @@ import jinja2
 import jinja2.sandbox
 
 from actors import hub
+from actors.errors import ModelError
 from actors.local_models import is_local, is_ready
 from actors.model_files import is_s3
 from actors.rubrics import pieces, thoughts
@@ -356,7 +357,7 @@ class Chat(ChatFormat):
             ValueError: there is no code, a code is empty, or two codes are the same tokens.
         """
         if not codes or not all(codes):
-            raise ValueError(f"{self.name}: an empty answer in {list(codes)!r}")
+            raise ModelError(f"an empty answer in {list(codes)!r}", self.name)
         tokens = self._tokens_after(start, codes)
         bridge = 0
         while all(len(s) > bridge + 1 and s[bridge] == tokens[0][bridge] for s in tokens):
@@ -388,7 +389,7 @@ class Chat(ChatFormat):
         rendered = self.rendered(replace(prompt, suffix=_SUFFIX_MARK), picture)
         head, mark, end = rendered.rpartition(_SUFFIX_MARK)
         if not mark:
-            raise ValueError(f"{self.name}: its chat template drops the user's text; use an instruction-tuned model")
+            raise ModelError("its chat template drops the user's text; use an instruction-tuned model", self.name)
         return head, end
 
     def _split_in_window(self, head: str, rests: Sequence[str], ids: list[int]) -> SplitTokens | None:
@@ -427,7 +428,7 @@ class Chat(ChatFormat):
         shared = min(shared, len(tokens[0]) - 1)
         rest = tokens[0][shared:]
         if ids[-len(rest) :] != rest:
-            raise ValueError(f"{self.name}: its processor and tokenizer tokenize a prompt differently")
+            raise ModelError("its processor and tokenizer tokenize a prompt differently", self.name)
         return SplitTokens(len(ids) - len(rest), [suffix[shared:] for suffix in tokens])
 
     def _assistant_turn(self) -> tuple[str, str, int]:

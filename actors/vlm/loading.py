@@ -139,7 +139,7 @@ def load_vlm(
         if not has_other_shapes(error) and not _has_absurd_sizes(error):  # of the device, such as too little memory
             raise
         raise ModelError(
-            f"{model}: the shapes of some weights do not match its config.json; use its published files"
+            "the shapes of some weights do not match its config.json; use its published files", model
         ) from error
     except ModelError:
         raise
@@ -154,8 +154,9 @@ def load_vlm(
 
 def _load_error(model: str, revision: str | None, error: Exception) -> ModelError:
     return ModelError(
-        f"{model}: cannot load the model at revision {revision or 'main'} ({first_line(error)}); "
-        "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME"
+        f"cannot load the model at revision {revision or 'main'} ({first_line(error)}); "
+        "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME",
+        model,
     )
 
 
@@ -169,8 +170,9 @@ def refuse_blind(model: str, config: PretrainedConfig) -> None:
 
     if type(config) in AutoModelForImageTextToText._model_mapping:
         raise ModelError(
-            f"{model}: accepts pictures, and the processor that its files describe prepares none (see processor_class "
-            "in processor_config.json or tokenizer_config.json); use its published files"
+            "accepts pictures, and the processor that its files describe prepares none (see processor_class "
+            "in processor_config.json or tokenizer_config.json); use its published files",
+            model,
         )
 
 
@@ -194,9 +196,10 @@ def check_placement(model: str, places: Mapping[str, Any]) -> None:
     if (outside := sorted(devices & {"cpu", "disk"})) and (len(devices) > 1 or "disk" in devices):
         count = sum(str(place) in outside for place in places.values())
         raise ModelError(
-            f"{model}: {count} of its {len(places)} parts do not fit the memory of the GPUs and were put on "
+            f"{count} of its {len(places)} parts do not fit the memory of the GPUs and were put on "
             f"{' and '.join(outside)}; use a larger GPU, more of them (resources.judge.num_gpus), a smaller model, or "
-            "model.offload=true, which is slow"
+            "model.offload=true, which is slow",
+            model,
         )
 
 
@@ -281,7 +284,7 @@ def load_processor(model: str, *, revision: str | None = None, local_only: bool 
     try:
         processor = AutoProcessor.from_pretrained(source, **options)
     except Exception as error:  # model files are untrusted, so any exception is possible
-        raise ModelError(f"{model}: cannot load the processor ({first_line(error)})") from error
+        raise ModelError(f"cannot load the processor ({first_line(error)})", model) from error
     config = load_config(model, revision=revision, local_only=local_only)
     if hasattr(processor, "image_processor"):
         whole: Processor = completed(processor, config)
@@ -299,4 +302,4 @@ def load_config(model: str, *, revision: str | None = None, local_only: bool = F
     try:
         return AutoConfig.from_pretrained(source, **options)
     except Exception as error:  # model files are untrusted, so any exception is possible
-        raise ModelError(f"{model}: cannot load the config ({first_line(error)})") from error
+        raise ModelError(f"cannot load the config ({first_line(error)})", model) from error

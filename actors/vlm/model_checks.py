@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from actors import hub, model_files
-from actors.errors import first_line
-from actors.local_models import is_local, is_ready, resolve
+from actors.errors import ModelError, first_line
+from actors.local_models import is_local
 from actors.rubrics import thoughts
 from actors.untrusted import parse_json
 from actors.vlm.families import FAMILIES
@@ -82,7 +82,7 @@ def opened_thought(model: str, *, revision: str | None = None, start: str = "", 
 def _is_here(model: str, revision: str | None) -> bool:
     """Return whether the small files of `model` are on this machine."""
     if is_local(model):
-        return is_ready(model)
+        return model_files.is_ready(model)
     try:
         return not model_files.is_s3(model) and hub.is_cached(model, CONFIG, revision)
     except ValueError:  # not the name of a repository, such as the path of a folder that does not exist
@@ -156,7 +156,7 @@ def head_counts(model: str, *, revision: str | None = None) -> HeadCounts:
     text, vision = config.get("text_config") or config, config.get("vision_config") or {}
     queries = _common(text.get("num_attention_heads") or config.get("num_attention_heads"))
     if not queries:
-        raise ValueError(f"{model}: {CONFIG} has no num_attention_heads, which is needed to divide it between GPUs")
+        raise ModelError(f"{CONFIG} has no num_attention_heads, which is needed to divide it between GPUs", model)
     keys = _common(text.get("num_key_value_heads") or config.get("num_key_value_heads")) or queries
     return HeadCounts(queries, keys, _common(vision.get("num_heads") or vision.get("num_attention_heads")))
 
@@ -243,11 +243,11 @@ class _HubRepository:
 
 def _files(model: str, revision: str | None, *, local_only: bool = False) -> _ModelFiles:
     if is_local(model) or Path(model).is_dir():
-        return _Folder(Path(resolve(model)))
+        return _Folder(Path(model_files.resolve(model)))
     if model_files.is_s3(model):
         return _S3Folder(model)
     if model.startswith(("/", ".", "~")):
-        raise ValueError(f"{model}: no such folder")
+        raise ModelError("no such folder", model)
     return _HubRepository(model, revision, local_only=local_only)
 
 
@@ -260,7 +260,7 @@ def _config(model: str, files: _ModelFiles) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError):
         is_typed = False
     if not is_typed:
-        raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)")
+        raise ModelError(f"no model {files.place} (no {CONFIG} with a model_type)", model)
     _check_sizes(model, config)
     return config
 
@@ -272,16 +272,17 @@ def _check_sizes(model: str, config: Mapping[str, Any]) -> None:
         if values is None:
             continue
         if not isinstance(values, Mapping):
-            raise ValueError(f"{model}: {CONFIG} has {part}={values!r:.60}; must be an object with the part's sizes")
+            raise ModelError(f"{CONFIG} has {part}={values!r:.60}; must be an object with the part's sizes", model)
         for name in filter(values.__contains__, SIZES):
             size = values[name]
             if size is None and name in HEADS:
                 continue
             sizes = size if isinstance(size, list) and size and name in HEADS else [size]  # a list has one per layer
             if not all(type(number) is int and 0 < number <= LARGEST_SIZE for number in sizes):
-                raise ValueError(
-                    f"{model}: {CONFIG} has {part + '.' if part else ''}{name}={size!r:.60}; must be a whole number "
-                    f"from 1 to {LARGEST_SIZE:,}; use the model's published files"
+                raise ModelError(
+                    f"{CONFIG} has {part + '.' if part else ''}{name}={size!r:.60}; must be a whole number "
+                    f"from 1 to {LARGEST_SIZE:,}; use the model's published files",
+                    model,
                 )
 
 
@@ -290,23 +291,23 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
     kind = config["model_type"]
     sees_pictures = _sees_pictures(kind)
     if sees_pictures is None:
-        raise ValueError(
-            f"{model}: model_type {kind!r} is neither a vision-language model nor a text model; use one of these"
+        raise ModelError(
+            f"model_type {kind!r} is neither a vision-language model nor a text model; use one of these", model
         )
     listed = config.get("architectures") or []
     architectures = [str(name) for name in (listed if isinstance(listed, list) else [listed])]
     if architectures and not any(name.endswith(GENERATIVE) for name in architectures):
         # It would load nevertheless, with random weights in the output layer.
-        raise ValueError(f"{model}: {architectures[0]} does not generate text; use a model that does")
+        raise ModelError(f"{architectures[0]} does not generate text; use a model that does", model)
     if not files.has_weights():
-        raise ValueError(f"{model}: no weights {files.place}; .safetensors files are required")
+        raise ModelError(f"no weights {files.place}; .safetensors files are required", model)
     contains_template = any('"chat_template"' in (files.read(name) or "") for name in TEMPLATE_KEYS_IN)
     if not contains_template and not any(files.read(name) for name in TEMPLATES):
-        raise ValueError(f"{model}: no chat template {files.place}; use an instruction-tuned model")
+        raise ModelError(f"no chat template {files.place}; use an instruction-tuned model", model)
     if files.lacks(TOKENIZERS):
-        raise ValueError(f"{model}: no tokenizer {files.place} (none of {', '.join(TOKENIZERS)})")
+        raise ModelError(f"no tokenizer {files.place} (none of {', '.join(TOKENIZERS)})", model)
     if sees_pictures and files.lacks(PROCESSORS):
-        raise ValueError(f"{model}: no processor of pictures {files.place} (none of {', '.join(PROCESSORS)})")
+        raise ModelError(f"no processor of pictures {files.place} (none of {', '.join(PROCESSORS)})", model)
     return sees_pictures
 
 

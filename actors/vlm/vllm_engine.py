@@ -126,8 +126,8 @@ class VllmModel:
             raise
         except Exception as error:  # model files are untrusted, so any exception is possible
             raise ModelError(
-                f"{model.checkpoint}: vLLM {vllm.__version__} cannot load the model ({first_line(error)}); "
-                "use another engine="
+                f"vLLM {vllm.__version__} cannot load the model ({first_line(error)}); use another engine=",
+                model.checkpoint,
             ) from error
         length = int(self._llm.llm_engine.model_config.max_model_len)
         self.max_positions = min(length, getattr(self.config.get_text_config(), "max_position_embeddings", length))

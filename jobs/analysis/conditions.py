@@ -99,9 +99,10 @@ def _unscaled(question: Key, condition: str, methods: Mapping[str, set[str]]) ->
     if mixed := sorted(rater for rater in unscaled if methods[rater] != {LIKELIHOOD}):
         others = ", ".join(sorted(methods[mixed[0]] - {LIKELIHOOD}))
         raise InputError(
-            f"ratings: {mixed[0]} answered {question[0]}/{question[1]} by {LIKELIHOOD} and by {others} under the "
+            f"{mixed[0]} answered {question[0]}/{question[1]} by {LIKELIHOOD} and by {others} under the "
             f"condition {condition!r}, and their scores cannot be averaged; give one of the runs another "
-            "condition= or report them separately"
+            "condition= or report them separately",
+            key="ratings",
         )
     return unscaled
 

@@ -91,9 +91,7 @@ def check(cfg: ImportRatingsConfig) -> None:
         if value not in allowed:
             raise InputError(f"{key}={value}: must be one of {', '.join(filter(None, allowed))}")
     if cfg.table == "ratings" and not cfg.rubric and not cfg.answers:
-        raise InputError(
-            "import_ratings: rubric= is required, or answers= and scale=, such as answers=[1,2,3,4,5] scale=ordinal"
-        )
+        raise InputError("rubric= is required, or answers= and scale=, such as answers=[1,2,3,4,5] scale=ordinal")
     if cfg.table == "remarks" and not cfg.rubric and not cfg.columns.remarks:
         raise InputError(
             "table=remarks: rubric=NAME with free_texts is required, or columns.remarks={field: column, …} and name="
@@ -176,10 +174,10 @@ def format_of(files: Sequence[locations.Object]) -> str:
     }
     if unknown := next((uri for uri, format_ in formats.items() if format_ is None), None):
         advice = delimited.workbook_advice(unknown) or f"set format={'|'.join(FORMATS)}"
-        raise InputError(f"{unknown}: the name does not imply a format; {advice}")
+        raise InputError(f"the name does not imply a format; {advice}", place=unknown)
     distinct = sorted({format_ for format_ in formats.values() if format_})
     if len(distinct) > 1:
-        raise InputError(f"input: files of several formats ({', '.join(distinct)}); choose one with format=")
+        raise InputError(f"files of several formats ({', '.join(distinct)}); choose one with format=", key="input")
     return distinct[0]
 
 

@@ -170,7 +170,7 @@ class Importer:
             self._note_repeats(folder / ROWS_SPOOL)
         elif not self._people.seen and not self._excluded_rows:
             why = f" ({rejects.count:,} rejects, the first: {rejects.first[0].message})" if rejects.count else ""
-            raise InputError(f"{named}: nothing to import for table {self.table}{why or ' (no rows)'}")
+            raise InputError(f"nothing to import for table {self.table}{why or ' (no rows)'}", place=named)
 
     def _rows(self, raw: pa.Table, number: int, reject: Rejects) -> pa.Table | None:
         """Return a batch as rows of the table, with the additional columns `_file`, `_position` and `_images`."""

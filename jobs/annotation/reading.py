@@ -92,7 +92,7 @@ class Reading:
         """
         questionnaire = self.questionnaire
         if questionnaire and questionnaire.names and (rubric := data.get("rubric")) and rubric != questionnaire.name:
-            raise InputError(f"rubric={questionnaire.name}: the tasks are of rubric {rubric!r}; set rubric={rubric}")
+            raise InputError(f"the tasks are of rubric {rubric!r}; set rubric={rubric}", key="rubric")
         names = data.get("questions")
         if isinstance(names, list) and names:
             questions = tuple(map(str, names))
@@ -101,9 +101,7 @@ class Reading:
         if questionnaire and (
             unknown := next((name for name in questions if questionnaire.question(name) is None), None)
         ):
-            raise InputError(
-                f"rubric={questionnaire.name}: the tasks ask {unknown!r}; it has {', '.join(questionnaire.sets)}"
-            )
+            raise InputError(f"the tasks ask {unknown!r}; it has {', '.join(questionnaire.sets)}", key="rubric")
         return questions
 
     def controls_of(self, data: Mapping[str, Any]) -> dict[str, str]:

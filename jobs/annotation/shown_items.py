@@ -247,8 +247,9 @@ def _check_alike(items: Sequence[ShownItem]) -> None:
         if len(other.pictures) != len(first.pictures) or list(other.texts) != list(first.texts):
             shown = [f"{len(i.pictures)} pictures and texts {', '.join(i.texts) or 'none'}" for i in (first, other)]
             raise InputError(
-                f"input: items {first.item_id} and {other.item_id} have {shown[0]} and {shown[1]}; "
-                "one form cannot show both: run annotate once for each"
+                f"items {first.item_id} and {other.item_id} have {shown[0]} and {shown[1]}; "
+                "one form cannot show both: run annotate once for each",
+                key="input",
             )
 
 
@@ -339,8 +340,9 @@ def _address(image_id: str, image: Mapping[str, Any], base: str | None) -> str:
         if is_web(url):
             return str(url)
     raise InputError(
-        f"pictures: {image_id}: a browser cannot open its source {image['source_url']!r}; "
-        "use pictures=files, and picture_base= for the address that will serve them"
+        f"{image_id}: a browser cannot open its source {image['source_url']!r}; "
+        "use pictures=files, and picture_base= for the address that will serve them",
+        key="pictures",
     )
 
 

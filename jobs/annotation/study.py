@@ -89,7 +89,7 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
     if cfg.target == "group" and not (about_targets and cfg.group):
         raise InputError("target=group: needs group=, and a rubric that asks about a target")
     if rubric and about_targets and not rubric.targets and cfg.target == "rubric":
-        raise InputError(f"rubric={rubric.name}: asks about targets, but has none; add targets, or set target=group")
+        raise InputError("asks about targets, but has none; add targets, or set target=group", key="rubric")
     return rubric, span_labels
 
 
@@ -103,8 +103,9 @@ def asks_targets(cfg: AnnotateConfig, rubric: Rubric) -> bool:
     about, once = ([question.name for question in asked if question.targets is is_about] for is_about in (True, False))
     if rubric.asks_targets and about and once:
         raise InputError(
-            f"rubric={rubric.name}: asks {', '.join(about)} about targets and {', '.join(once)} without; make two "
-            f"studies, with only_questions=[{','.join(about)}] and only_questions=[{','.join(once)}]"
+            f"asks {', '.join(about)} about targets and {', '.join(once)} without; make two "
+            f"studies, with only_questions=[{','.join(about)}] and only_questions=[{','.join(once)}]",
+            key="rubric",
         )
     return rubric.asks_targets and not once
 
@@ -269,23 +270,19 @@ def check_keys(cfg: AnnotateConfig) -> None:
         if value not in allowed:
             raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
     if not cfg.rubric and not cfg.span_labels:
-        raise InputError("annotate: rubric= or span_labels= is required, or both: what people are asked")
+        raise InputError("rubric= or span_labels= is required, or both: what people are asked")
     plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
     if sum(plans.values()) != 1:
         present = ", ".join(key for key, is_set in plans.items() if is_set) or "none"
-        raise InputError(f"annotate: per_item=, per_group= or quotas= is required: exactly one ({present} is given)")
+        raise InputError(f"per_item=, per_group= or quotas= is required: exactly one ({present} is given)")
     if cfg.quotas and not (isinstance(cfg.quotas, dict) and all(type(n) is int for n in cfg.quotas.values())):
         raise InputError(f"quotas={cfg.quotas}: must be of the form {{group: raters per item, …}}")
     if cfg.per_item is None and cfg.group is None:
-        raise InputError(
-            "annotate: group= is required with per_group= and quotas=: the column of raters that names the group"
-        )
+        raise InputError("group= is required with per_group= and quotas=: the column of raters that names the group")
     cfg.draw.check()
     table_plan.check_limit(cfg.limit)
     if bool(cfg.audit) != bool(cfg.auditor):
-        raise InputError(
-            "annotate: audit= and auditor= go together: the share of tasks, and the person who repeats them"
-        )
+        raise InputError("audit= and auditor= go together: the share of tasks, and the person who repeats them")
 
 
 def write_task_files(

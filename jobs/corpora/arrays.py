@@ -101,11 +101,11 @@ def _header(uri: str, stream: Any, member: str | None) -> Matrix:
     shape, by_column, dtype = read(stream)
     where = f"{uri}: array {member!r}" if member else uri
     if dtype.hasobject:
-        raise InputError(f"{where}: holds Python objects, which are never unpickled; save numbers")
+        raise InputError("holds Python objects, which are never unpickled; save numbers", place=where)
     if len(shape) != 2 or shape[1] < 1 or dtype.str not in _FLOATS:
-        raise InputError(f"{where}: is {dtype.str} of shape {shape}; vectors must be rows of <f2, <f4 or <f8")
+        raise InputError(f"is {dtype.str} of shape {shape}; vectors must be rows of <f2, <f4 or <f8", place=where)
     if by_column and shape[0] > 1:
-        raise InputError(f"{where}: is in column order; save it with np.ascontiguousarray")
+        raise InputError("is in column order; save it with np.ascontiguousarray", place=where)
     return Matrix(shape[0], shape[1], dtype.str, member)
 
 

@@ -19,7 +19,7 @@ from actors.quantities import quantity
 from jobs.corpora.arrays import Matrix, find_matrix
 from jobs.corpora.user_tables import opened_parquet
 from jobs.corpora.where import parse_where
-from jobs.errors import InputError
+from jobs.errors import InputError, about
 from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
@@ -92,13 +92,17 @@ def parts_of(unit: Unit) -> list[Part]:
     return [Part(*part) for part in unit.extra["parts"]]
 
 
-def open_tables(pattern: str) -> list[TableSource]:
+def open_tables(pattern: str, *, key: str) -> list[TableSource]:
     """Open the tables `embeddings` that match `pattern`.
+
+    Args:
+        key: the key of the job that names them, for messages.
 
     Raises:
         InputError: there are none, or they have different encoders.
     """
-    sources = [open_table(uri, "embeddings") for uri in tables_in(pattern)]
+    with about(key):
+        sources = [open_table(uri, "embeddings") for uri in tables_in(pattern)]
     for other in sources[1:]:
         check_same_space((sources[0].uri, space_of(sources[0])), (other.uri, space_of(other)))
     return sources

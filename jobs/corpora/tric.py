@@ -50,14 +50,14 @@ def read_split(folder: str) -> Split:
         try:
             dates.append(date.fromisoformat(day))
         except ValueError as error:
-            raise InputError(f"{folder}/in.tsv line {number}: {day!r} is not a date (YYYY-MM-DD)") from error
+            raise InputError(f"{day!r} is not a date (YYYY-MM-DD)", place=f"{folder}/in.tsv line {number}") from error
     if len(set(pictures)) < len(pictures):
-        raise InputError(f"{folder}/in.tsv: duplicate picture; each picture must have one line")
+        raise InputError("duplicate picture; each picture must have one line", place=f"{folder}/in.tsv")
     captions: dict[str, str] = {}
     for number, (index, text) in _rows(folder, "captions.tsv", 2):
         if captions.setdefault(index, text.replace("\\n", "\n")) != text.replace("\\n", "\n"):
             raise InputError(
-                f"{folder}/captions.tsv line {number}: duplicate index {index}; each caption must have its own"
+                f"duplicate index {index}; each caption must have its own", place=f"{folder}/captions.tsv line {number}"
             )
     if not pictures or not captions:
         raise InputError("no picture or no caption; in.tsv and captions.tsv must each have a line", place=folder)
@@ -66,10 +66,13 @@ def read_split(folder: str) -> Split:
         expected = tuple(row[0] for _, row in _rows(folder, "expected.tsv", 1))
         if len(expected) != len(pictures):
             raise InputError(
-                f"{folder}/expected.tsv: {len(expected)} lines for {len(pictures)} pictures; must be one per picture"
+                f"{len(expected)} lines for {len(pictures)} pictures; must be one per picture",
+                place=f"{folder}/expected.tsv",
             )
         if unknown := next((index for index in expected if index not in captions), None):
-            raise InputError(f"{folder}/expected.tsv: index {unknown} is not in captions.tsv; it must be one of those")
+            raise InputError(
+                f"index {unknown} is not in captions.tsv; it must be one of those", place=f"{folder}/expected.tsv"
+            )
     return Split(tuple(pictures), tuple(dates), captions, expected)
 
 
@@ -113,8 +116,10 @@ def _rows(folder: str, name: str, columns: int) -> list[tuple[int, list[str]]]:
             continue
         row = line.rstrip("\r").split("\t")
         if len(row) != columns:
-            raise InputError(f"{uri} line {number}: {len(row)} columns; {columns} are required")
+            raise InputError(f"{len(row)} columns; {columns} are required", place=f"{uri} line {number}")
         if empty := [column for column, value in enumerate(row, 1) if not value.strip()]:
-            raise InputError(f"{uri} line {number}: column {empty[0]} is empty; every column must have a value")
+            raise InputError(
+                f"column {empty[0]} is empty; every column must have a value", place=f"{uri} line {number}"
+            )
         rows.append((number, row))
     return rows

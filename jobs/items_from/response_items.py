@@ -132,7 +132,9 @@ def response_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]
     if tables.labels:
         labels = read_labels(tables.labels, questions=cfg.label_questions, by=cfg.labels_by)
         if taken := sorted(TAKEN & set(labels)):
-            raise InputError(f"labels: the question {taken[0]} has the name of another attribute; set label_questions=")
+            raise InputError(
+                f"the question {taken[0]} has the name of another attribute; set label_questions=", key="labels"
+            )
     reader = ResponseUnitReader(tables, labels, cfg.labels_by, excluded.marks, cfg.role)
     begun = begun_cuts(locations.join(cfg.out, ITEMS), overwrite=cfg.overwrite)
     units, lines = CompactList(response_units(tables, cfg.unit_rows, begun)), list[str]()
@@ -427,7 +429,7 @@ def _labels(reduced: Reduced, kinds: Mapping[str, str], by: str) -> QuestionLabe
         )
     answers = reduced.answers.of_raters(raters)
     if not answers.values and answers.n:
-        raise InputError(f"label_questions: {question} has too many different answers; name questions with a few")
+        raise InputError(f"{question} has too many different answers; name questions with a few", key="label_questions")
     names, counts = pooled_counts(answers)
     codes = np.where(counts.sum(1) > 0, majority(counts), _NO_RATING).astype(np.int16)
     order = np.argsort(reduced.item, kind="stable")
@@ -437,17 +439,18 @@ def _labels(reduced: Reduced, kinds: Mapping[str, str], by: str) -> QuestionLabe
 def _check_asked(asked: Mapping[str, set[tuple[str, str]]], questions: Sequence[str]) -> None:
     if missing := next((name for name in questions if name not in asked), None):
         raise InputError(
-            f"label_questions: no ratings of {missing} without a target in labels=; there are "
-            f"{', '.join(sorted(asked)) or 'none of those that are named'}"
+            f"no ratings of {missing} without a target in labels=; there are "
+            f"{', '.join(sorted(asked)) or 'none of those that are named'}",
+            key="label_questions",
         )
     if not asked:
-        raise InputError("labels: no ratings without a target; a label is an answer about the picture alone")
+        raise InputError("no ratings without a target; a label is an answer about the picture alone", key="labels")
     for question, variants in sorted(asked.items()):
         if len(variants) > 1:
             ways = ", ".join(
                 f"rubric {rubric}, condition {condition or 'none'}" for rubric, condition in sorted(variants)
             )
-            raise InputError(f"labels: {question} was asked in several ways ({ways}); name tables of one of them")
+            raise InputError(f"{question} was asked in several ways ({ways}); name tables of one of them", key="labels")
 
 
 def _groups(rows: pa.Table) -> set[tuple[str, str, str]]:

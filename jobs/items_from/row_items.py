@@ -59,7 +59,7 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     if not pictures and not any(texts.values()):
         available = ", ".join(file.columns) or "none"
         raise InputError(
-            f"items: columns.pictures= or columns.texts.ROLE= is required; the columns of the file are {available}"
+            f"columns.pictures= or columns.texts.ROLE= is required; the columns of the file are {available}"
         )
     if empty := [f"separators.{key}" for key, value in vars(cfg.separators).items() if value == ""]:
         raise InputError(f"{empty[0]}=: empty; set it to the text between entries, or null if a cell is one value")

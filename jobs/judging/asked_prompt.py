@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from actors.errors import FileError
 from actors.preparers import PromptPreparer
 from actors.rubrics import instructions
 from actors.rubrics.instructions import QUESTIONS_WORD, Instruction, QuestionWords, asked_questions
@@ -89,11 +90,11 @@ def prompt_for_texts(data: Mapping[str, Any], rubric: Mapping[str, Any]) -> Aske
     """
     instruction = Instruction.from_dict(data)
     if TARGET_WORD in instruction.words:
-        raise ValueError(f"prompt={instruction.name}: uses a label; use it with remine loglik")
+        raise FileError.of("prompt", instruction.name, "uses a label; use it with remine loglik")
     if QUESTIONS_WORD not in instruction.words:
         return AskedPrompt(instruction, data)
     if not rubric:
-        raise ValueError(f"prompt={instruction.name}: asks a rubric's questions; set rubric=")
+        raise FileError.of("prompt", instruction.name, "asks a rubric's questions; set rubric=")
     return AskedPrompt(instruction, data, asked_questions(Rubric.from_dict(rubric)))
 
 
@@ -105,5 +106,5 @@ def prompt_for_labels(data: Mapping[str, Any]) -> AskedPrompt:
     """
     instruction = Instruction.from_dict(data)
     if words := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
-        raise ValueError(f"prompt={instruction.name}: must not use {min(words)!r}; the label follows its start")
+        raise FileError.of("prompt", instruction.name, f"must not use {min(words)!r}; the label follows its start")
     return AskedPrompt(instruction, data)

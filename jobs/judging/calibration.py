@@ -79,7 +79,7 @@ def checked_question(cfg: CalibrateConfig) -> Question | None:
     except ValueError as error:
         raise as_input_error(error) from error
     if len(questions) != 1 or questions[0].scale != "ordinal":
-        raise InputError(f"rubric={cfg.rubric['name']}: must have one question, whose answers have scores")
+        raise InputError("must have one question, whose answers have scores", key="rubric")
     return questions[0]
 
 

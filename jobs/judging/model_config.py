@@ -10,7 +10,6 @@ from jobs.errors import InputError, RunError
 from jobs.models.placement import check_dtype
 from jobs.models.vlm import ModelConfig, check_bounds
 from jobs.runtime.cluster import dtypes
-from jobs.runtime.configuration import named_keys
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import LISTS, MISSING, conf_group
 from jobs.runtime.outcomes import Manifest, Plan, check_outcome, show
@@ -177,7 +176,9 @@ def run_each(
             try:
                 check(config)
             except InputError as error:
-                raise InputError(named_keys.with_own_key(str(error), job, f"models={config.model.name}")) from error
+                if error.key is None and error.place is not None:
+                    error.key, error.value = "models", config.model.name
+                raise
     outcomes, failures = list[Plan | Manifest](), dict[str, Exception]()
     for config in configs:
         try:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.encoders.encoder_sources import EncoderSettings
-from actors.errors import first_line
+from actors.errors import ModelError, SettingError, first_line
 from jobs.errors import InputError
 from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.configuration.config import Common
@@ -82,15 +82,20 @@ def logit_scalars(cfg: EmbedderConfig) -> dict[str, str]:
     return {f"logit_{name}": repr(value) for name, value in scalars._asdict().items()} if scalars else {}
 
 
+_CHECKPOINT = "embedder.checkpoint"
+
+
 @contextmanager
 def _naming_checkpoint(cfg: EmbedderConfig) -> Iterator[None]:
     try:
         yield
+    except SettingError as error:
+        raise InputError(error.why, key=f"embedder.{error.key}", value=error.value) from error
+    except ModelError as error:
+        place = None if error.model == cfg.checkpoint else error.model
+        raise InputError(error.why, key=_CHECKPOINT, value=cfg.checkpoint, place=place) from error
     except (ValueError, OSError) as error:
-        text = first_line(error)
-        key = "" if text.startswith("pretrained=") else "checkpoint="
-        place = f"{cfg.checkpoint}: " if key and not text.startswith(cfg.checkpoint) else ""
-        raise InputError(f"embedder.{key}{place}{text}") from error
+        raise InputError(first_line(error), key=_CHECKPOINT, value=cfg.checkpoint) from error
 
 
 class EncoderInput(NamedTuple):
@@ -131,7 +136,9 @@ def read_vectors(task: UnitTask) -> pa.Table:
     uri = task.unit.inputs[0].uri
     rows = read_piece(task.unit, VECTOR_COLUMNS)
     if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
-        raise InputError(f"input: {uri}: embeddings of texts, but zero_shot rates pictures; use embeddings of images")
+        raise InputError(
+            "embeddings of texts, but zero_shot rates pictures; use embeddings of images", key="input", place=uri
+        )
     return rows
 
 

@@ -64,7 +64,7 @@ def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:
             f"queries={pattern}: a table of texts; embed them first, with the encoder of the corpus: "
             f"remine embed input={pattern} embedder={embedder} out=…"
         )
-    return open_tables(pattern)
+    return open_tables(pattern, key="queries")
 
 
 def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:

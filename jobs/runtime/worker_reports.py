@@ -147,9 +147,9 @@ def run_error(error: Exception) -> RunError:
     if isinstance(error, RunError):
         return error
     if isinstance(error, ModelError):
-        return RunError(str(error))
-    if faults.is_of_store(error) and (sentence := faults.sentence(error)):
-        return RunError(f"{sentence}. {faults.KEPT}")
+        return RunError(error.why, place=error.model)
+    if faults.is_of_store(error) and (problem := faults.problem(error)):
+        return problem.as_run_error()
     return RunError(f"a worker failed: {type(error).__name__}: {first_line(error)}", remedy=TRACE)
 
 

@@ -425,12 +425,12 @@ def _check_hosts(hosts: list[str]) -> None:
         raise InputError("source.allow_hosts=[]: at least one host is required, for example [upload.wikimedia.org]")
     if invalid := [host for host in hosts if not _HOST.fullmatch(host)]:
         raise InputError(
-            f"source.allow_hosts: {invalid[0]!r} must be a host name, *.name or *, each optionally with :port"
+            f"{invalid[0]!r} must be a host name, *.name or *, each optionally with :port", key="source.allow_hosts"
         )
 
 
 def _resolved(testing: TestingConfig) -> tuple[tuple[str, str, int], ...]:
     matches = [_RESOLVE.fullmatch(text) for text in testing.resolve]
     if None in matches:
-        raise InputError("source.testing.resolve: must be a list of name:address:port; set it in tests only")
+        raise InputError("must be a list of name:address:port; set it in tests only", key="source.testing.resolve")
     return tuple((match[1], match[2].strip("[]"), int(match[3])) for match in matches if match)

@@ -109,8 +109,10 @@ def _check_entities(units: Sequence[Unit]) -> None:
         first = list(islice((text for text in texts if text), LOOKED_AT))
         if first and not any(_is_entity(parser, text) for text in first):
             raise InputError(
-                f"source.path: {unit.inputs[0].uri}: none of its first {len(first)} lines is an entity (the first is "
-                f"{first[0][:SHOWN_BYTES].decode('utf-8', 'replace')!r}); use a JSON dump with one entity per line"
+                f"none of its first {len(first)} lines is an entity (the first is "
+                f"{first[0][:SHOWN_BYTES].decode('utf-8', 'replace')!r}); use a JSON dump with one entity per line",
+                key="source.path",
+                place=unit.inputs[0].uri,
             )
 
 
@@ -184,8 +186,7 @@ def _tree(cfg: TermSourcesConfig, graph: GraphInput) -> ClassTree:
         where = f"the first {cfg.limit:,} lines of the dump" if cfg.limit else "the dump"
         use = "a larger limit=" if cfg.limit else "another dump"
         raise RunError(
-            f"concepts={graph.concepts.name}: none of its titles is in {where} ({roots}, …); use {use}, "
-            "graph.site= or concepts="
+            f"none of its titles is in {where} ({roots}, …); use {use}, graph.site= or concepts=", key="concepts"
         )
     if without:
         say(f"  concepts without an entity of their title or id in the dump: {', '.join(without)}")

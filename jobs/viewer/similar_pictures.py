@@ -102,7 +102,7 @@ class Encoder:
         try:
             self._embedder = TextEmbedder(settings)
         except (ValueError, OSError, RuntimeError) as error:
-            raise InputError(f"{settings.checkpoint}: cannot be loaded: {error}") from error
+            raise InputError(f"cannot be loaded: {error}", place=settings.checkpoint) from error
 
     @staticmethod
     def _settings(source: TableSource) -> EmbedderConfig:

@@ -15,6 +15,7 @@ from PIL import Image
 from actors import devices, local_models
 from actors.embedder import Embedder, PictureDecoder, TextEmbedder
 from actors.encoders.encoder_sources import EncoderSettings, encoder_facts
+from actors.errors import ModelError
 from jobs.tables import conform, table
 from tests.cases import check_cases
 
@@ -333,9 +334,9 @@ def test_no_part_of_the_preprocessing_is_left_to_a_default(folder, tmp_path, par
 def test_a_folder_without_safetensors_is_refused(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "model")
     (copy / "open_clip_model.safetensors").rename(copy / "open_clip_pytorch_model.bin")
-    with pytest.raises(FileNotFoundError, match="safetensors"):
+    with pytest.raises(ModelError, match="safetensors"):
         Embedder(EncoderSettings(f"local-dir:{copy}", device="cpu"))
-    with pytest.raises(FileNotFoundError, match="has no open_clip_config"):
+    with pytest.raises(ModelError, match="has no open_clip_config"):
         encoder_facts(f"local-dir:{tmp_path}", pretrained=None)
 
 

@@ -124,7 +124,7 @@ def test_a_model_is_looked_for_in_the_cache_and_on_the_hub(tmp_path: Path, on_hu
     hub.check_reachable("org/name", files=files, revision="v2")
     assert [url.partition("/org/name/resolve/")[2] for url in asked] == ["v2/a.json", "v2/b.json"]
     for options, message in (
-        ({}, r"org/name at revision main: not in the cache, and the hub cannot be reached \(TimeoutError: slow\)"),
+        ({}, r"org/name: revision main is not in the cache, and the hub cannot be reached \(TimeoutError: slow\)"),
         ({"offline": True, "online": files}, "HF_HUB_OFFLINE forbids"),
     ):
         on_hub(**options)
@@ -188,7 +188,7 @@ def test_why_a_file_is_not_available(on_hub: Callable[..., list[str]], monkeypat
             raise error
 
         monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", fail)
-        place = "org/name at revision v2: not in the cache, and "
+        place = "org/name: revision v2 is not in the cache, and "
         for ask in (
             lambda: hub.read("org/name", "a.json", revision="v2"),
             lambda: hub.check_reachable("org/name", files=("a.json",), revision="v2"),

@@ -235,10 +235,10 @@ def test_pictures_as_files_and_exclusions(study: Path, tmp_path: Path) -> None:
 
 INVALID_KEYS = [
     ([], "per_item=, per_group= or quotas= is required"),
-    (["per_item=7"], "annotate: per_item=7: each item needs 7 different raters; there are 6"),
+    (["per_item=7"], "per_item=7: each item needs 7 different raters; there are 6"),
     (
         ["per_item=3", "per_rater=5"],
-        "annotate: per_item=3: 12 items x 3 raters = 36 tasks, but 6 raters can take only 30",
+        "per_item=3: 12 items x 3 raters = 36 tasks, but 6 raters can take only 30",
     ),
     (["per_group=2"], "group= is required with per_group="),
     (["group=city", "per_group=2"], "no column city; .* rater, country"),

@@ -63,5 +63,5 @@ def test_ratings_are_identified_by_rubric_input_and_condition(
 
 
 def test_a_rubric_that_no_response_can_answer_is_refused(responses: str) -> None:
-    with pytest.raises(InputError, match=r"^parse: "):
+    with pytest.raises(InputError, match=r"^rubric: "):
         parse.execute(ParseConfig(input=responses, rubric={"name": "r"}, out="/R"))

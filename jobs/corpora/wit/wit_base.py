@@ -81,7 +81,7 @@ def check_header(uri: str) -> None:
     if missing := [".".join(name) for name in needed if name not in leaves]:
         raise InputError(f"no column {', '.join(missing)}; the files of wit_base have them", place=uri)
     if fault := _misshapen(schema):
-        raise InputError(f"{fault}", place=uri)
+        raise InputError(fault, place=uri)
 
 
 def _misshapen(schema: pa.Schema) -> str:

@@ -42,8 +42,9 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
             overrides.append(f"{key}={value}")
         elif any(whole):
             raise InputError(
-                f"{job}: {key}={value}: given both as a list and as single values; write one list, as in {key}=[a,b] "
-                f"or --{key} a b"
+                f"{key}={value}: given both as a list and as single values; write one list, as in {key}=[a,b] "
+                f"or --{key} a b",
+                job=job,
             )
         elif all(not override.startswith(f"{key}=") for override in overrides):
             overrides.append(f"{key}=[{','.join(map(_element, values[key]))}]")
@@ -64,7 +65,7 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
                     key = positional[0] if _is_list(schema, positional[0]) else positional.pop(0)
                     yield key, argument
                     continue
-                raise InputError(f"{job}: {argument!r} is not key=value; {_remedy(schema, argument, before)}")
+                raise InputError(f"{argument!r} is not key=value; {_remedy(schema, argument, before)}", job=job)
             key, _, value = argument.partition("=")
             before = argument
             yield key, value
@@ -82,7 +83,7 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
             if not values and type_of(schema, key) is UNKNOWN:
                 values = [""]
             if not values:
-                raise InputError(f"{job}: --{name}: a value is missing; use --{name} VALUE or {key}=VALUE")
+                raise InputError(f"--{name}: a value is missing; use --{name} VALUE or {key}=VALUE", job=job)
             before = f"{key}={values[-1]}"
             yield from ((key, value) for value in values)
 

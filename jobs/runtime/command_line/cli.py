@@ -16,7 +16,7 @@ from jobs.runtime import outcomes
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.command_line import commands, extras, help_text
 from jobs.runtime.command_line.arguments import to_overrides
-from jobs.runtime.configuration import config, config_files, error_keys, named_keys
+from jobs.runtime.configuration import config, config_files, error_keys
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.runtime.process import console, signals, timings
 from jobs.runtime.process.console import say
@@ -93,14 +93,12 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
 def _named(error: BaseException, name: str, cfg: Any, overrides: Sequence[str]) -> BaseException:
     """Return the error with the key that it is about in its message; an error of storage becomes a RunError."""
     if not isinstance(error, InputError | RunError):
-        if (sentence := faults.sentence(error)) is None:
+        if (problem := faults.problem(error)) is None:
             return error
-        error = RunError(f"{sentence}. {faults.KEPT}")
+        error = problem.as_run_error()
     values = asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else {}
     chosen = config_files.chosen_options(job(name).schema, overrides)
     error_keys.complete(error, values, chosen)
-    if error.key is None:
-        error.why = named_keys.named(error.why, name, values, chosen)
     return error
 
 
@@ -128,7 +126,7 @@ def _exit_code(name: str, arguments: list[str]) -> int:
     try:
         _main(name, arguments)
     except (InputError, RunError) as error:
-        say(f"error: {named_keys.without_job(str(error), name)}", err=True)
+        say(f"error: {error.sentence if error.job == name else error}", err=True)
         return error.exit_code
     except KeyboardInterrupt as error:
         signals.settle()
@@ -141,9 +139,9 @@ def _exit_code(name: str, arguments: list[str]) -> int:
         say(f"error: {name}: {hint}", err=True)
         return InputError.exit_code
     except Exception as error:
-        if (message := faults.sentence(error)) is None:
+        if (problem := faults.problem(error)) is None:
             raise
-        say(f"error: {message}. {faults.KEPT}", err=True)
+        say(f"error: {problem.as_run_error()}", err=True)
         return RunError.exit_code
     return 0
 
@@ -170,6 +168,6 @@ def has_timings(schema: type) -> bool:
 def _overrides(name: str, arguments: list[str]) -> list[str]:
     loaded = job(name)
     if "-v" in arguments and not has_timings(loaded.schema):
-        raise InputError(f"{name}: -v: only for jobs that use Ray; omit it")
+        raise InputError("-v: only for jobs that use Ray; omit it", job=name)
     arguments = ["timings=true" if argument == "-v" else argument for argument in arguments]
     return to_overrides(name, loaded.schema, arguments, positional=loaded.positional)

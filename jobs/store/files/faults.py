@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from actors.errors import first_line
 from actors.fetching.signed_urls import without_secrets
+from jobs.errors import RunError
 from jobs.store.files.spool import FULL_DISK, PREFIX
 
 CHECKSUM_SETTINGS = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required AWS_RESPONSE_CHECKSUM_VALIDATION=when_required"
@@ -90,8 +91,34 @@ class StoreAnswer(NamedTuple):
     region: str = ""  # the bucket's region according to the store
 
 
+class StorageProblem(NamedTuple):
+    """What went wrong in storage; place and remedy may be empty."""
+
+    place: str
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (f"{self.place}: " if self.place else "") + self.advice
+
+    @property
+    def advice(self) -> str:
+        """The cause and the remedy."""
+        return self.cause + (f"; {self.remedy}" if self.remedy else "")
+
+    def as_run_error(self) -> RunError:
+        """Return the error of a run that ends because of the problem."""
+        return RunError(f"{self.advice}. {KEPT}", place=self.place or None)
+
+
 def sentence(error: BaseException, place: str = "") -> str | None:
-    """Return place, cause and remedy of a storage error in one line; None for an error of another kind.
+    """Return `problem` in one line."""
+    described = problem(error, place)
+    return None if described is None else str(described)
+
+
+def problem(error: BaseException, place: str = "") -> StorageProblem | None:
+    """Return place, cause and remedy of a storage error; None for an error of another kind.
 
     Args:
         place: the uri that was read or written, if known; a place below it that the error names is preferred.
@@ -178,7 +205,7 @@ def _region_in(message: str) -> str:
     return match[1] if match else ""
 
 
-def _describe(answer: StoreAnswer, where: str) -> str:
+def _describe(answer: StoreAnswer, where: str) -> StorageProblem:
     meaning, remedy = (
         _meaning(f"{answer.status} {answer.code}") or _meaning(answer.message) or ("the store refused", "")
     )
@@ -254,6 +281,5 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _join(where: str, cause: str, *remedies: str) -> str:
-    remedy = " ".join(filter(None, remedies))
-    return (f"{where}: " if where else "") + without_secrets(cause) + (f"; {remedy}" if remedy else "")
+def _join(where: str, cause: str, *remedies: str) -> StorageProblem:
+    return StorageProblem(where, without_secrets(cause), " ".join(filter(None, remedies)))

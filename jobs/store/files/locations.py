@@ -97,9 +97,9 @@ def named_errors(uri: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if (message := faults.sentence(error, uri)) is None:
+        if (problem := faults.problem(error, uri)) is None:
             raise
-        raise InputError(message) from error
+        raise InputError(problem.cause, place=problem.place or None, remedy=problem.remedy or None) from error
 
 
 def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:

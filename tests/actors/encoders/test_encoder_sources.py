@@ -34,6 +34,7 @@ from actors.encoders.encoder_sources import (
     read_scalars,
 )
 from actors.encoders.transformers_encoders import MOST_DIM, MOST_PIXELS, check_size
+from actors.errors import ModelError, SettingError
 from tests.cases import check_cases
 
 CFG = {"mean": [0.5, 0.25, 0.125], "std": 0.5, "interpolation": "bicubic", "resize_mode": "squash"}
@@ -103,7 +104,7 @@ def test_a_folder_is_identified_by_the_weights_that_open_clip_loads(tmp_path: Pa
         revision = hashlib.sha256((folder / files[number]).read_bytes()).hexdigest()[:16]
         identity = encoder_facts(f"local-dir:{folder}", pretrained=None)
         assert identity == (f"local-dir:m{number}@{revision}", 8, IN_ONE_LINE, True)
-    with pytest.raises(FileNotFoundError, match=r"must have one of open_clip_model\.safetensors"):
+    with pytest.raises(ModelError, match=r"must have one of open_clip_model\.safetensors"):
         encoder_facts(f"local-dir:{in_folder(tmp_path / 'm3', config, *files[3:])}", pretrained=None)
 
 
@@ -168,7 +169,7 @@ def test_names_and_tags(listed: None, tmp_path: Path) -> None:
             encoder_facts(model, pretrained=pretrained)
 
     check_cases(check, cases)
-    with pytest.raises(FileNotFoundError, match=r"^pretrained=no\.safetensors: no such file"):
+    with pytest.raises(SettingError, match=r"^pretrained=no\.safetensors: no such file"):
         encoder_facts("tiny-B-32", pretrained="no.safetensors")
 
 
@@ -182,7 +183,7 @@ def test_a_model_of_the_hub_is_identified_by_its_commit(tmp_path: Path, monkeypa
     places = {("me/more", file.name): str(file)}
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *place: places[place])
     assert encoder_facts("hf-hub:me/more", pretrained=None) == (f"hf-hub:me/more@{COMMIT}", 8, IN_ONE_LINE, True)
-    with pytest.raises(FileNotFoundError, match=r"^hf-hub:me/none: ") as missing:
+    with pytest.raises(ModelError, match=r"^hf-hub:me/none: ") as missing:
         encoder_facts("hf-hub:me/none", pretrained=None)
     assert isinstance(missing.value.__cause__, KeyError)
     for model in ("hf-hub:me/more", f"local-dir:{tmp_path / COMMIT}"):

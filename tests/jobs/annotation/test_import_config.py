@@ -261,8 +261,8 @@ def test_keys_that_a_format_does_not_take_are_refused(readings: Readings) -> Non
     cases = [
         ({"file": FILES["label_studio"], "table": "spans"}, "format=label_studio needs span_labels=NAME"),
         ({"rubric": MOOD, "question": "nothing"}, "question=nothing: rubric mood has shown, people"),
-        ({"rubric": {**MOOD, "questions": []}}, "^import_ratings: "),
-        ({"table": "remarks", "rubric": MOOD}, "^import_ratings: table=remarks: rubric mood has no free_texts"),
+        ({"rubric": {**MOOD, "questions": []}}, "^rubric: questions: "),
+        ({"table": "remarks", "rubric": MOOD}, "^table=remarks: rubric mood has no free_texts"),
         ({"rubric": MOOD, "items": "/nowhere"}, "items=/nowhere: must be id, url or a table"),
     ]
 

@@ -61,13 +61,13 @@ def test_keys_and_rubrics_that_do_not_fit_are_refused() -> None:
     of_groups["targets"] = []
     read_questions(AnnotateConfig(rubric=of_groups, target="group", group="country"))  # raises nothing
     cases = [
-        ({"rubric": {**SHORT, "questions": []}}, "^annotate: "),
-        ({"rubric": SHORT, "span_labels": {"name": "s"}}, "^annotate: "),
+        ({"rubric": {**SHORT, "questions": []}}, "^rubric: questions: at least one"),
+        ({"rubric": SHORT, "span_labels": {"name": "s"}}, "^span_labels: missing key"),
         ({"questions": "Q"}, "questions=Q: needs a rubric"),
         ({"rubric": about_targets, "target": "group"}, "target=group: needs group="),
         ({"target": "group", "group": "country"}, "target=group: needs .* a rubric that asks about a target"),
         ({"rubric": SHORT, "only_questions": ["people"], "target": "group", "group": "country"}, "target=group: needs"),
-        ({"rubric": of_groups}, "rubric=cultural_relevance: asks about targets, but has none; .*target=group"),
+        ({"rubric": of_groups}, "^rubric: asks about targets, but has none; .*target=group"),
     ]
 
     def check(keys: dict[str, Any], message: str) -> None:
@@ -81,8 +81,8 @@ def test_a_form_that_the_tool_cannot_show_is_refused() -> None:
     item = ShownItem("i", ("p",), ("https://i/p",), (), {"target": ("t", "A dog.")}, ())
     rubric = Rubric.from_dict({**SHORT, "targets": []})
     cases = {
-        "label_studio": "^annotate: tool=label_studio: two parts of a task are called 'target'",
-        "spreadsheet": "^annotate: tool=spreadsheet: a column 'target' has another meaning",
+        "label_studio": "^tool=label_studio: two parts of a task are called 'target'",
+        "spreadsheet": "^tool=spreadsheet: a column 'target' has another meaning",
     }
     for tool, message in cases.items():
         with pytest.raises(InputError, match=message):
@@ -238,7 +238,7 @@ def test_quotas_are_of_groups_that_raters_have() -> None:
     assert len(planned({"i": "s"}, None, per_group=1)) == 2
     with pytest.raises(InputError, match=r"quotas\.Chad=1: no rater has this country; must be one of Mali, Peru"):
         planned({"i": "s"}, None, quotas={"Mali": 2, "Chad": 1})
-    with pytest.raises(InputError, match=r"^annotate: "):
+    with pytest.raises(InputError, match=r"^quotas.Peru=2: "):
         planned({"i": "s"}, None, quotas={"Peru": 2})
 
 

@@ -127,7 +127,7 @@ def test_an_item_that_asks_for_titles() -> None:
     with pytest.raises(InputError, match=message), file_items.topic_plan(cfg, some):
         pass
     nothing = ItemsConfig(out="R", topics={})
-    with pytest.raises(InputError, match=r"^items: "), file_items.topic_plan(nothing, Exclusions()):
+    with pytest.raises(InputError, match=r"^topics: "), file_items.topic_plan(nothing, Exclusions()):
         pass
 
 

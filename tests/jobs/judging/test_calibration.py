@@ -226,11 +226,11 @@ def test_keys_of_a_criterion() -> None:
         ({"criterion": "pearson", "reference": "R", "threshold": 0.0}, "threshold= is not allowed"),
         ({}, "criterion=f1: items= with gold is required"),
         ({"items": ["I"], "reference": "R"}, "reference= is not allowed"),
-        ({"items": ["I"], "rubric": {"name": "r"}}, "^calibrate: rubric 'r'"),
+        ({"items": ["I"], "rubric": {"name": "r"}}, "^rubric: "),
         ({"items": ["I"], "rubric": {**ONE, "questions": [*ONE["questions"], {**ONE["questions"][0], "name": "p"}]}},
-         "rubric=r: must have one question"),
+         "^rubric: must have one question"),
         ({"items": ["I"], "rubric": {**ONE, "questions": [{**ONE["questions"][0], "scale": "nominal", "answers": [
-            {"value": "a", "label": "a"}, {"value": "b", "label": "b"}]}]}}, "rubric=r: must have one question"),
+            {"value": "a", "label": "a"}, {"value": "b", "label": "b"}]}]}}, "^rubric: must have one question"),
     ]  # fmt: skip
     check_cases(refused, cases)
     question = checked_question(CalibrateConfig(input="I", items=["I"], rubric=ONE, threshold=0.5))

@@ -163,16 +163,16 @@ def test_a_failure_stops_no_other_model(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("error", "expected"),
     [
-        ("judge: R/model: no weights in the folder", "models=local-text-tiny: R/model: no weights in the folder"),
-        ("limit=-1: must be at least 1", "limit=-1: must be at least 1"),
+        (InputError("no weights", place="R/model"), "models=local-text-tiny: R/model: no weights"),
+        (InputError("limit=-1: must be at least 1"), "limit=-1: must be at least 1"),
     ],
 )
-def test_the_model_that_is_refused_is_named_by_its_key(message: str, expected: str) -> None:
+def test_the_model_that_is_refused_is_named_by_its_key(error: InputError, expected: str) -> None:
     def refuse(cfg: Any) -> None:
         if cfg.model.name == "local-text-tiny":
-            raise InputError(message)
+            raise error
 
     with pytest.raises(InputError) as caught:
         run_each("judge", loaded("judge", BOTH), lambda _: Manifest({}), check=refuse)

@@ -10,6 +10,7 @@ import pytest
 from actors.embedder import BATCHES_PER_CALL, PictureDecoder
 from actors.encoders import encoder_sources
 from actors.encoders.encoder_sources import LogitScalars
+from actors.errors import ModelError, SettingError
 from jobs.errors import InputError
 from jobs.models.encoder import (
     PICTURES,
@@ -41,20 +42,21 @@ def test_an_error_names_the_key_of_the_encoder(monkeypatch: pytest.MonkeyPatch) 
 
         return call
 
-    expected = {
-        "pretrained=tag: unknown": "embedder.pretrained=tag: unknown",
-        "me/seven: no such model\nmore": "embedder.checkpoint=me/seven: no such model",
-        "no such model": "embedder.checkpoint=me/seven: no such model",
-    }
+    absent = "embedder.checkpoint=me/seven: no such model"
     wrong = []
-    for text, message in expected.items():
-        for error in (ValueError(text), OSError(text)):
-            monkeypatch.setattr(encoder_sources, "encoder_facts", raises(error))
-            monkeypatch.setattr(encoder_sources, "check_weights", raises(error))
-            for check in (encoder_facts, check_available):
-                with pytest.raises(InputError) as raised:
-                    check(EMBEDDER)
-                wrong += [str(raised.value)] if str(raised.value) != message else []
+    for error, message in (
+        (SettingError("unknown", "pretrained", "tag"), "embedder.pretrained=tag: unknown"),
+        (ModelError("no such model", "me/seven"), absent),
+        (ModelError("no such model", "hf-hub:x"), "embedder.checkpoint=me/seven: hf-hub:x: no such model"),
+        (ValueError("no such model\nmore"), absent),
+        (OSError("no such model"), absent),
+    ):
+        monkeypatch.setattr(encoder_sources, "encoder_facts", raises(error))
+        monkeypatch.setattr(encoder_sources, "check_weights", raises(error))
+        for check in (encoder_facts, check_available):
+            with pytest.raises(InputError) as raised:
+                check(EMBEDDER)
+            wrong += [str(raised.value)] if str(raised.value) != message else []
     assert wrong == []
 
 

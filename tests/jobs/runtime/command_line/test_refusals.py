@@ -328,7 +328,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["fetch", "source.path={f}/none", "out={f}/out"],
         ("source.path={f}/none: does not exist", "{f} has "),
     ),
-    "no times": (["verify", "-v"], "verify: -v: only for jobs that use Ray"),
+    "no times": (["verify", "-v"], "-v: only for jobs that use Ray"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
     "report nothing": (["report", "out={f}/out"], "set ratings="),
     "GPUs that the machine does not have": (
@@ -349,7 +349,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "a model of the hub while offline": (
         ["judge", "input={f}/pictures", "model.checkpoint=org/nothing", "model.revision=null", "out={f}/out"],
-        ("model.checkpoint=org/nothing at revision main: not in the cache", "HF_HUB_OFFLINE", "use local:NAME or a "),
+        ("model.checkpoint=org/nothing: revision main is not in the cache", "HF_HUB_OFFLINE", "use local:NAME or a "),
     ),
     "an unknown dtype": (
         [*JUDGE, "model.dtype=float8"],
