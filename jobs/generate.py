@@ -55,11 +55,10 @@ def execute(cfg: GenerateConfig) -> Plan | Manifest:
         InputError: the value of a key is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
-    return run_each("generate", cfg, _generate, check=_checked)
+    return run_each("generate", cfg, _checked, _generate)
 
 
-def _generate(cfg: GenerateConfig) -> Plan | Manifest:
-    prompt = _checked(cfg)
+def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
     sources = prompt.open_sources(cfg)
     cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)

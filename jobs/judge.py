@@ -12,12 +12,15 @@ the answers and the probability of everything else. There is one row per item, t
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobs.judging.model_config import MethodConfig, ModelsConfig, run_each
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.outcomes import Manifest, Plan
+
+if TYPE_CHECKING:
+    from jobs.judging.rubric_job import CheckedKeys
 
 
 @dataclass
@@ -36,10 +39,10 @@ def execute(cfg: JudgeConfig) -> Plan | Manifest:
     """
     from jobs.judging import rubric_job
 
-    return run_each("judge", cfg, _judge, check=rubric_job.check)
+    return run_each("judge", cfg, rubric_job.check, _judge)
 
 
-def _judge(cfg: JudgeConfig) -> Plan | Manifest:
+def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
     from jobs.judging import model_run, prompt_trial, rubric_job
     from jobs.judging.model_config import with_condition
     from jobs.judging.model_run import stream_items, tally_lines
@@ -47,7 +50,7 @@ def _judge(cfg: JudgeConfig) -> Plan | Manifest:
     from jobs.runtime import lifecycle
     from jobs.runtime.selection import exclusions
 
-    job = rubric_job.open_job(cfg, rubric_job.check(cfg))
+    job = rubric_job.open_job(cfg, checked)
     cfg = with_condition(cfg, job.sources.items)
     items = job.sources.items
     excluded = exclusions.read_exclusions(cfg.exclusions)

@@ -56,11 +56,11 @@ def execute(cfg: LoglikConfig) -> Plan | Manifest:
         InputError: the value of a key is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
-    return run_each("loglik", cfg, _rate, check=_checked)
+    return run_each("loglik", cfg, _checked, _rate)
 
 
-def _rate(cfg: LoglikConfig) -> Plan | Manifest:
-    prompt, targets = _checked(cfg)
+def _rate(cfg: LoglikConfig, checked: tuple[AskedPrompt, list[str]]) -> Plan | Manifest:
+    prompt, targets = checked
     per_label = len(cfg.pairs)
     sources = prompt.open_sources(cfg)
     cfg = with_condition(cfg, sources.items)

@@ -57,11 +57,10 @@ def execute(cfg: MarkSpansConfig) -> Plan | Manifest:
         InputError: the value of a key is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
-    return run_each("mark_spans", cfg, _mark_spans, check=_check)
+    return run_each("mark_spans", cfg, _check, _mark_spans)
 
 
-def _mark_spans(cfg: MarkSpansConfig) -> Plan | Manifest:
-    _check(cfg)
+def _mark_spans(cfg: MarkSpansConfig, _: None) -> Plan | Manifest:
     sources = _sources(cfg)
     cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)

@@ -6,7 +6,7 @@ if the tokens are the same and their log-probabilities differ by at most `TOLERA
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from actors.errors import first_line
 from actors.generator import GreedyTexts, greedy_texts
 from actors.status import Status
 from jobs.judging import vllm_engine
+from jobs.judging.items import ItemReader
 from jobs.judging.prompt_trial import first_items
 from jobs.judging.vllm_engine import EngineKeys
 from jobs.runtime.cluster import ray_session
@@ -28,7 +29,6 @@ from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
 from jobs.store.units import Unit
-from jobs.store.writer import UnitTask
 
 AUTO, DEFAULT = "auto", "transformers"
 FILE = "engine.json"
@@ -66,7 +66,7 @@ def choose(
     *,
     texts: int,
     units: Iterable[Unit],
-    reader: Callable[[UnitTask], pa.Table],
+    reader: ItemReader,
     excluded: Exclusions,
 ) -> ChosenEngine:
     """Return the engine of a run, with `engine=auto` resolved.

@@ -11,7 +11,7 @@ other table, each machine keeps a copy for looking rows up, without pictures (`j
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -154,6 +154,15 @@ def open_sources(
     )
 
 
+class ItemReader(Protocol):
+    """Reads the items of a unit: a `Reader`, or a reader that adds columns to one."""
+
+    def __call__(self, task: UnitTask, /) -> pa.Table: ...
+
+    def without_copies(self) -> "ItemReader":
+        """Return a reader of a few items, for which a copy of a table would take too long."""
+
+
 @dataclass(frozen=True)
 class Reader:
     """Reads the items of a unit; is pickled and sent to the workers.
@@ -164,6 +173,7 @@ class Reader:
         fields: context fields, each a column of the result.
         pictures: whether to read the pictures' bytes.
         whole_texts: whether to add each text separately, with its id.
+        copies: whether a machine copies whole tables to look rows up.
     """
 
     kind: str
@@ -171,6 +181,11 @@ class Reader:
     fields: tuple[str, ...]
     pictures: bool
     whole_texts: bool = False
+    copies: bool = True
+
+    def without_copies(self) -> "Reader":
+        """Return a reader of a few items, for which a copy of a table would take too long."""
+        return replace(self, copies=False)
 
     def __call__(self, task: UnitTask) -> pa.Table:
         """Return the items of a unit.
@@ -199,18 +214,18 @@ class Reader:
         else:
             pictures = pa.array([[]] * count, PICTURES)
         image_ids = rows["image_id"].to_pylist()
-        records = _records(joined.get("records"), image_ids, self.fields)
+        records = self._records(joined.get("records"), image_ids)
         contexts = [records.get(image_id, {}) for image_id in image_ids]
         shown = [[url] for url in rows["source_url"].to_pylist()]
         return self._table(image_ids, pictures, rows["status"], shown=shown, targets=[None] * count, contexts=contexts)
 
     def _items(self, items: Sequence[Mapping[str, Any]], joined: dict[str, Object]) -> pa.Table:
         image_ids = {i for item in items for i in item["image_ids"] or []}
-        images = lookup_pictures(joined.get("images"), image_ids, with_bytes=self.pictures)
+        images = lookup_pictures(joined.get("images"), image_ids, with_bytes=self.pictures, copies=self.copies)
         text_ids = {t for item in items for t in item["text_ids"] or []}
         needed = text_ids if self.fields or self.whole_texts else ()
-        texts = lookup(joined.get("texts"), "text_id", needed, ["role", "text"])
-        records = _records(joined.get("records"), list(image_ids), self.fields)
+        texts = lookup(joined.get("texts"), "text_id", needed, ["role", "text"], copies=self.copies)
+        records = self._records(joined.get("records"), list(image_ids))
         pictures, statuses, contexts, shown = [], [], [], []
         for item in items:
             ids = item["image_ids"] or []
@@ -243,6 +258,11 @@ class Reader:
             table = table.append_column(column, pa.array(by_role, pa.map_(pa.string(), pa.list_(pa.string()))))
         return table
 
+    def _records(self, source: Object | None, image_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return, by image_id, the context fields that are columns of `records`."""
+        columns = [field for field in self.fields if field in TABLES["records"].columns]
+        return lookup(source, "image_id", set(image_ids), columns, copies=self.copies) if columns else {}
+
     def _table(
         self,
         item_ids: list[str],
@@ -272,12 +292,6 @@ def sources_of(cfg: AskingConfig, *, fields: Sequence[str], pictures: bool) -> I
 def reading(sources: ItemTables, *, fields: Sequence[str], pictures: bool) -> Reader:
     """Return the reader that the workers use for the items of `sources`."""
     return Reader(sources.items.name, tuple(sources.joined_tables), tuple(fields), pictures)
-
-
-def _records(source: Object | None, image_ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return, by image_id, the context fields that are columns of `records`."""
-    columns = [field for field in fields if field in TABLES["records"].columns]
-    return lookup(source, "image_id", set(image_ids), columns) if columns else {}
 
 
 def _texts_by_role(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -5,12 +5,10 @@ machine copies the columns once (`jobs.store.object_rows`), since each unit may 
 Pictures are not copied: the copy has their places, and only the pictures needed are read (`jobs.store.pages`).
 """
 
-import contextlib
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -29,21 +27,10 @@ OBJECTS_AT_ONCE = 8  # objects from which pictures are read at the same time
 INDEXES = 4096  # indexes of pages that a process keeps, 10 kB each
 ROOM = 4  # a copy needs this many times the table's size as free space, since the table's objects are compressed
 PICTURE_COLUMNS = ["source_url", "status"]
-_copies_allowed = ContextVar("_copies_allowed", default=True)
-
-
-@contextlib.contextmanager
-def without_copies() -> Iterator[None]:
-    """Do not copy tables within the context: a plan shows only a few items, for which a copy would take too long."""
-    token = _copies_allowed.set(False)
-    try:
-        yield
-    finally:
-        _copies_allowed.reset(token)
 
 
 def lookup(
-    source: Object | None, key: str, values: Collection[str], columns: Sequence[str]
+    source: Object | None, key: str, values: Collection[str], columns: Sequence[str], *, copies: bool = True
 ) -> dict[str, dict[str, Any]]:
     """Return rows of a data object or a whole table by their key.
 
@@ -52,29 +39,34 @@ def lookup(
         key: name of the key's column.
         values: values of the key to look up; of several rows with the same value, the first is returned.
         columns: other columns to read.
+        copies: whether to copy a whole table to this machine.
     """
     first_rows: dict[str, dict[str, Any]] = {}
     if source is not None:
-        for rows in matching_rows(source, key, values, columns):
+        for rows in matching_rows(source, key, values, columns, copies=copies):
             for row in rows.select([key, *columns]).to_pylist():
                 first_rows.setdefault(row.pop(key), row)
     return first_rows
 
 
-def matching_rows(source: Object, key: str, values: Collection[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+def matching_rows(
+    source: Object, key: str, values: Collection[str], columns: Sequence[str], *, copies: bool = True
+) -> Iterator[pa.Table]:
     """Yield the rows of a data object or a whole table whose `key` is in `values`; takes the arguments of `lookup`."""
     if not values:
         return
     keys = pa.array(sorted(values), pa.string())
     if _is_object(source):
         yield from RowLookup([source.uri], key=key, columns=columns).matching(keys)
-    elif _copies_allowed.get() and shutil.disk_usage(tempfile.gettempdir()).free > ROOM * source.size:
+    elif copies and shutil.disk_usage(tempfile.gettempdir()).free > ROOM * source.size:
         yield _copy(source, key, tuple(columns), places=False).rows(keys)
     else:
         yield from RowLookup([part.uri for part in _objects(source)], key=key, columns=columns).matching(keys)
 
 
-def lookup_pictures(source: Object | None, values: Collection[str], *, with_bytes: bool) -> dict[str, dict[str, Any]]:
+def lookup_pictures(
+    source: Object | None, values: Collection[str], *, with_bytes: bool, copies: bool = True
+) -> dict[str, dict[str, Any]]:
     """Return rows of `images` by image_id, with `source_url` and `status`; takes the arguments of `lookup`.
 
     Args:
@@ -82,8 +74,9 @@ def lookup_pictures(source: Object | None, values: Collection[str], *, with_byte
     """
     if source is None or not values:
         return {}
-    if not _is_object(source) and not _copies_allowed.get():
-        return lookup(source, "image_id", values, [*PICTURE_COLUMNS, *(["bytes"] if with_bytes else [])])
+    if not _is_object(source) and not copies:
+        columns = [*PICTURE_COLUMNS, *(["bytes"] if with_bytes else [])]
+        return lookup(source, "image_id", values, columns, copies=False)
     keys = pa.array(sorted(values), pa.string())
     if _is_object(source):
         objects: Sequence[Object] = [source]

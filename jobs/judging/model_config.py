@@ -73,6 +73,7 @@ class MethodConfig(ReasoningSettings, ClosedSettings, OwnQuestionsConfig, Asking
 
 Conditioned = TypeVar("Conditioned", bound=ConditionSettings)
 Config = TypeVar("Config", bound=SeveralModelsConfig)
+Checked = TypeVar("Checked")
 
 
 class UsesModel(Protocol):
@@ -153,7 +154,7 @@ def with_condition(cfg: Conditioned, items: "TableSource") -> Conditioned:
 
 
 def run_each(
-    job: str, cfg: Config, run: Callable[[Config], Plan | Manifest], *, check: Callable[[Config], object]
+    job: str, cfg: Config, check: Callable[[Config], Checked], run: Callable[[Config, Checked], Plan | Manifest]
 ) -> Plan | Manifest:
     """Run a job with the model of `model=`, or with each of `models=`; return the last one's manifest, or the plan.
 
@@ -161,28 +162,28 @@ def run_each(
 
     Args:
         job: the job's name.
-        run: runs the job with one model.
         check: validates the keys without reading tables; called for all models before the first one runs.
+        run: runs the job with one model and what `check` returned.
 
     Raises:
         InputError: a value is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
     if not cfg.models:
-        return run(cfg)
+        return run(cfg, check(cfg))
     configs = _per_model(cfg)
-    if not cfg.only_plans:
-        for config in configs:
-            try:
-                check(config)
-            except InputError as error:
-                if error.key is None and error.place is not None:
-                    error.key, error.value = "models", config.model.name
-                raise
-    outcomes, failures = list[Plan | Manifest](), dict[str, Exception]()
-    for config in configs:
+    checked = list[Checked]()
+    for config in () if cfg.only_plans else configs:
         try:
-            outcome = run(config)
+            checked.append(check(config))
+        except InputError as error:
+            if error.key is None and error.place is not None:
+                error.key, error.value = "models", config.model.name
+            raise
+    outcomes, failures = list[Plan | Manifest](), dict[str, Exception]()
+    for number, config in enumerate(configs):
+        try:
+            outcome = run(config, checked[number] if checked else check(config))
             show(outcome)
             check_outcome(outcome)
             outcomes.append(outcome)

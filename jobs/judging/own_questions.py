@@ -5,7 +5,7 @@ A context field, `questions_by=`, identifies an item's set: its value is the set
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -69,21 +69,26 @@ class OwnQuestionsReader:
     reader: Reader
     by: str
 
+    def without_copies(self) -> "OwnQuestionsReader":
+        """Return a reader of a few items (`Reader.without_copies`)."""
+        return replace(self, reader=self.reader.without_copies())
+
     def __call__(self, task: UnitTask) -> pa.Table:
         """Return the items as `reader` does, with the column `questions` (`actors.schemas.OWN_QUESTIONS`)."""
         rows = self.reader(task)
         joined = dict(zip(self.reader.joined_tables, task.unit.inputs[1:], strict=True))
         values = [value or "" for value in rows[self.by].to_pylist()]
         candidates = [candidate_sets(value) for value in values]
-        sets = _sets(joined[QUESTIONS], {name for names in candidates for name in names})
+        names = {name for names in candidates for name in names}
+        sets = _sets(joined[QUESTIONS], names, copies=self.reader.copies)
         questions = [next((sets[name] for name in names if name in sets), []) for names in candidates]
         return rows.append_column(QUESTIONS, pa.array(questions, OWN_QUESTIONS))
 
 
-def _sets(source: Object, names: set[str]) -> dict[str, list[dict[str, Any]]]:
+def _sets(source: Object, names: set[str], *, copies: bool) -> dict[str, list[dict[str, Any]]]:
     """Return the valid questions of each set, by set_id, in the order of the table."""
     sets: dict[str, list[dict[str, Any]]] = {}
-    for rows in matching_rows(source, "set_id", names, ["question_id", "text", "valid"]):
+    for rows in matching_rows(source, "set_id", names, ["question_id", "text", "valid"], copies=copies):
         for row in rows.to_pylist():
             if is_asked(row):
                 sets.setdefault(row["set_id"], []).append(

@@ -9,7 +9,7 @@ each text are used in place of the answers, and each answer is printed after its
 
 import io
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -26,7 +26,8 @@ from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError
-from jobs.judging import joined_rows, vllm_engine
+from jobs.judging import vllm_engine
+from jobs.judging.items import ItemReader
 from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.units import Unit
@@ -58,9 +59,7 @@ def check(cfg: TriedKeys) -> None:
         raise InputError(f"show_prompts={cfg.show_prompts}: only used with plan=true; add it, or omit show_prompts=")
 
 
-def lines(
-    cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], stages: Sequence[Stage]
-) -> Iterator[str]:
+def lines(cfg: TriedKeys, units: Iterable[Unit], reader: ItemReader, stages: Sequence[Stage]) -> Iterator[str]:
     """Yield the prompts about the first `show_prompts` items, and what the tiny model answers.
 
     Args:
@@ -84,9 +83,7 @@ def lines(
         yield f"  … and {len(answers) - ANSWERS_SHOWN:,} more"
 
 
-def items_to_show(
-    cfg: TriedKeys, units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table]
-) -> Generator[str, None, pa.Table | None]:
+def items_to_show(cfg: TriedKeys, units: Iterable[Unit], reader: ItemReader) -> Generator[str, None, pa.Table | None]:
     """Return the first `show_prompts` items; None if that is 0 or, after a line, if the input has no items."""
     if not cfg.show_prompts:
         return None
@@ -108,12 +105,12 @@ def model_to_show(model: ModelSettings) -> Generator[str, None, ModelSettings]:
     return TINY
 
 
-def first_items(units: Iterable[Unit], reader: Callable[[UnitTask], pa.Table], count: int) -> pa.Table:
+def first_items(units: Iterable[Unit], reader: ItemReader, count: int) -> pa.Table:
     """Return the first `count` items; units after them are not read."""
     parts: list[pa.Table] = []
+    read = reader.without_copies()
     for unit in units:
-        with joined_rows.without_copies():
-            parts.append(reader(UnitTask(unit)).slice(0, count - sum(part.num_rows for part in parts)))
+        parts.append(read(UnitTask(unit)).slice(0, count - sum(part.num_rows for part in parts)))
         if sum(part.num_rows for part in parts) >= count:
             break
     return pa.concat_tables(parts) if parts else pa.table({})
@@ -249,7 +246,7 @@ class StandIn:
 def marking_lines(
     cfg: TriedKeys,
     units: Iterable[Unit],
-    reader: Callable[[UnitTask], pa.Table],
+    reader: ItemReader,
     *,
     settings: MarkingSettings,
     model: ModelSettings,

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.judging import joined_rows
 from jobs.judging.items import open_sources, reading
-from jobs.judging.joined_rows import lookup, lookup_pictures, matching_rows, without_copies
+from jobs.judging.joined_rows import lookup, lookup_pictures, matching_rows
 from jobs.store.pieces import PieceRule
 from jobs.store.reading import open_table
 from jobs.store.writer import UnitTask
@@ -54,8 +54,7 @@ def test_pictures_are_those_of_a_scan(tmp_path: Path, monkeypatch: pytest.Monkey
             assert lookup_pictures(place, [*ids, "nobody"], with_bytes=True) == inside
             without = {name: {key: row[key] for key in ("source_url", "status")} for name, row in inside.items()}
             assert lookup_pictures(place, ids, with_bytes=False) == without
-            with without_copies():
-                assert lookup_pictures(place, ids, with_bytes=True) == inside
+            assert lookup_pictures(place, ids, with_bytes=True, copies=False) == inside
     assert lookup_pictures(None, ids, with_bytes=True) == lookup_pictures(source.whole(), [], with_bytes=True) == {}
 
 
@@ -66,9 +65,8 @@ def test_rows_are_those_of_a_scan(tmp_path: Path) -> None:
     arguments: tuple[Any, ...] = (source.whole(), "text_id", ["t3", "t19", "t30"], ["text"])
     assert lookup(*arguments) == expected
     every = pa.concat_tables(matching_rows(*arguments)).to_pylist()
-    with without_copies():
-        assert lookup(*arguments) == expected
-        assert pa.concat_tables(matching_rows(*arguments)).select(["text_id", "text"]).to_pylist() == every
+    assert lookup(*arguments, copies=False) == expected
+    assert pa.concat_tables(matching_rows(*arguments, copies=False)).select(["text_id", "text"]).to_pylist() == every
     assert [row["text"] for row in every] == [f"text {n}" for n in range(50) if n % 20 in (3, 19)]
 
 

@@ -105,13 +105,17 @@ def loaded(job: str, *overrides: str) -> ModelsConfig:
 def test_each_model_has_a_table_and_all_are_checked_first(job: str, capsys: pytest.CaptureFixture[str]) -> None:
     events: list[tuple[str, ...]] = []
 
-    def run(cfg: Any) -> Manifest:
-        assert cfg.models == []
+    def check(cfg: Any) -> str:
+        events.append(("check", cfg.model.name))
+        return f"checked {cfg.model.name}"
+
+    def run(cfg: Any, checked: str) -> Manifest:
+        assert (cfg.models, checked) == ([], f"checked {cfg.model.name}")
         events.append(("run", cfg.model.name, cfg.out))
         return Manifest({"model": cfg.model.name}, [f"{cfg.model.name} is done"])
 
     cfg = loaded(job, BOTH)
-    last = run_each(job, cfg, run, check=lambda one: events.append(("check", one.model.name)))
+    last = run_each(job, cfg, check, run)
     assert last == {"model": "local-text-tiny"}
     assert last.lines == [], "printed at the end of each run"
     assert capsys.readouterr().out == "local-tiny is done\nlocal-text-tiny is done\n"
@@ -123,12 +127,12 @@ def test_each_model_has_a_table_and_all_are_checked_first(job: str, capsys: pyte
     ]
     models: list[Any] = []
 
-    def plan(cfg: Any) -> Plan:
+    def plan(cfg: Any, _: object) -> Plan:
         models.append(cfg.model)
         return Plan([])
 
-    run_each(job, loaded(job, "models=[qwen2.5-vl-7b]"), plan, check=lambda _: 0)
-    run_each(job, loaded(job, BOTH, "model.max_pixels=50176"), plan, check=lambda _: 0)
+    run_each(job, loaded(job, "models=[qwen2.5-vl-7b]"), lambda _: 0, plan)
+    run_each(job, loaded(job, BOTH, "model.max_pixels=50176"), lambda _: 0, plan)
     assert [model.max_pixels for model in models[1:]] == [50176, 50176], "each run has the keys below model="
     assert models[0].dtype in ("bfloat16", "float32"), "not auto"
 
@@ -136,30 +140,30 @@ def test_each_model_has_a_table_and_all_are_checked_first(job: str, capsys: pyte
 def test_a_failure_stops_no_other_model(capsys: pytest.CaptureFixture[str]) -> None:
     ran: list[str] = []
 
-    def run(cfg: Any) -> Manifest:
+    def run(cfg: Any, _: object) -> Manifest:
         ran.append(cfg.model.name)
         if cfg.model.name == "local-tiny":
             raise RunError("no memory")
         return Manifest({})
 
     with pytest.raises(RunError, match=r"1 of 2 models failed: local-tiny \(no memory\)"):
-        run_each("generate", loaded("generate", BOTH), run, check=lambda _: None)
+        run_each("generate", loaded("generate", BOTH), lambda _: None, run)
     assert ran == ["local-tiny", "local-text-tiny"]
     assert "generate local-tiny failed: no memory" in capsys.readouterr().err
 
-    def refuse(cfg: Any) -> Manifest:
+    def refuse(cfg: Any, _: object) -> Manifest:
         raise InputError("wrong")
 
     with pytest.raises(InputError, match="2 of 2 models failed"):
-        run_each("generate", loaded("generate", BOTH), refuse, check=lambda _: None)
+        run_each("generate", loaded("generate", BOTH), lambda _: None, refuse)
 
-    def refuse_the_first(cfg: Any) -> Manifest:
+    def refuse_the_first(cfg: Any, _: object) -> Manifest:
         if cfg.model.name == "local-tiny":
-            refuse(cfg)
+            refuse(cfg, _)
         return Manifest({})
 
     with pytest.raises(RunError, match="1 of 2 models failed"):  # the other model wrote its table
-        run_each("generate", loaded("generate", BOTH), refuse_the_first, check=lambda _: None)
+        run_each("generate", loaded("generate", BOTH), lambda _: None, refuse_the_first)
 
 
 @pytest.mark.parametrize(
@@ -175,13 +179,13 @@ def test_the_model_that_is_refused_is_named_by_its_key(error: InputError, expect
             raise error
 
     with pytest.raises(InputError) as caught:
-        run_each("judge", loaded("judge", BOTH), lambda _: Manifest({}), check=refuse)
+        run_each("judge", loaded("judge", BOTH), refuse, lambda *_: Manifest({}))
     assert str(caught.value) == expected
 
 
 def test_a_reason_that_several_models_share_is_given_once() -> None:
-    def run(cfg: Any) -> Manifest:
+    def run(cfg: Any, _: object) -> Manifest:
         raise InputError("needs 2 CPUs")
 
     with pytest.raises(InputError, match=r"^2 of 2 models failed: local-tiny, local-text-tiny \(needs 2 CPUs\)$"):
-        run_each("judge", loaded("judge", BOTH), run, check=lambda _: None)
+        run_each("judge", loaded("judge", BOTH), lambda _: None, run)

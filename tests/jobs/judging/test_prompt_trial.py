@@ -56,12 +56,23 @@ def actor() -> type[Actor]:
     return Actor
 
 
-def reader(task: UnitTask) -> pa.Table:
-    """Items of a unit, as many as it says."""
-    count = int(task.unit.name[1:])
-    if count > 90:
-        raise AssertionError("read")
-    return pa.table({"item_id": pa.array([f"{task.unit.name}-{n}" for n in range(count)], pa.string())})
+class Items:
+    """Reads the items of a unit, as many as it says; a plan copies no tables."""
+
+    def __init__(self, *, copies: bool = True) -> None:
+        self._copies = copies
+
+    def without_copies(self) -> "Items":
+        return Items(copies=False)
+
+    def __call__(self, task: UnitTask, /) -> pa.Table:
+        count = int(task.unit.name[1:])
+        if self._copies or count > 90:
+            raise AssertionError("read")
+        return pa.table({"item_id": pa.array([f"{task.unit.name}-{n}" for n in range(count)], pa.string())})
+
+
+reader = Items()
 
 
 def units(*names: str) -> list[Unit]:
