@@ -32,7 +32,8 @@ from actors.rubrics.rubric_questions import Question
 from actors.status import Status
 from actors.tallies import TallyingStage
 from actors.vlm import context, errors
-from actors.vlm.chat import Chat, ChatEncoder, ChatFormat, PromptTokens
+from actors.vlm.chat import Chat, ChatEncoder, PromptTokens
+from actors.vlm.chat_format import ChatFormat
 from actors.vlm.errors import ScoringError
 from actors.vlm.loading import load_config, load_processor
 from actors.vlm.model_inputs import to_bytes

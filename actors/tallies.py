@@ -27,7 +27,7 @@ class TallyingStage:
         Args:
             truncated: the context fields that were cut.
             empty_context: why the item has no text of its condition.
-            moves_system: whether the system's text is in the user's turn (`actors.vlm.chat`).
+            moves_system: whether the system's text is in the user's turn (`actors.vlm.chat_format`).
         """
         if truncated:
             self._tally["truncated/items"] += 1

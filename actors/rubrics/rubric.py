@@ -30,7 +30,7 @@ do.
 The layout `paper` is the paper's order. `fast` puts the picture first and what differs between an item's prompts as
 late as possible, so that the model reads their common beginning once. In any layout, all pictures must come before what
 differs. The system's turn is the same in all prompts of an item; the model's chat template writes it
-(`actors.vlm.chat`).
+(`actors.vlm.chat_format`).
 """
 
 import hashlib

@@ -31,7 +31,7 @@ TARGET_WORD = "target"
 class BoundedSandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     """A sandbox that refuses templates which take too long, or make gigabytes of text from a few characters.
 
-    Models' chat templates are rendered in it too (`actors.vlm.chat`).
+    Models' chat templates are rendered in it too (`actors.vlm.chat_format`).
     """
 
     intercepted_binops = frozenset({"%", "*", "**", "+"})

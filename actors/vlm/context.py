@@ -12,7 +12,7 @@ RequestT = TypeVar("RequestT")
 
 
 class ContextTokenizer(Protocol):
-    """Tokenizes context: `actors.vlm.chat.ChatFormat` or `actors.vlm.scoring.ClosedSetScorer`."""
+    """Tokenizes context: `actors.vlm.chat_format.ChatFormat` or `actors.vlm.scoring.ClosedSetScorer`."""
 
     def as_data(self, text: str) -> str:
         """Return `text` without anything that the model would read as a special token."""

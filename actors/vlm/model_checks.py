@@ -60,7 +60,7 @@ def opened_thought(model: str, *, revision: str | None = None, start: str = "", 
     """Return the mark with which prompts open a thought that they do not close; empty if they open none.
 
     A template that cannot be rendered without its tokenizer counts as one that opens none: workers look again
-    (`actors.vlm.chat.ChatFormat.refuse_thought`).
+    (`actors.vlm.chat_format.ChatFormat.refuse_thought`).
 
     Args:
         model: as for `check_vlm`.
@@ -108,7 +108,7 @@ def _rendered(template: str, question: str) -> str:
     """Return a user's turn and the opening of the model's; empty if the template cannot be rendered."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    from actors.vlm.chat import bound_templates
+    from actors.vlm.chat_format import bound_templates
 
     bound_templates()
 

@@ -34,7 +34,7 @@ class AnswerScorer:
     Args:
         config: the model's config.
         bounds: bounds of a picture's pixels as the model sees it; by default the processor's.
-        keeps_pictures: see `actors.vlm.chat.ChatFormat`.
+        keeps_pictures: see `actors.vlm.chat_format.ChatFormat`.
     """
 
     def __init__(

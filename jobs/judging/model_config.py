@@ -101,7 +101,7 @@ def refuse_thought(cfg: UsesModel, *, start: str = "") -> None:
     Raises:
         ValueError: the template opens a thought, inside which the answers would be scored.
     """
-    from actors.vlm.chat import OPENS_THOUGHT
+    from actors.vlm.chat_format import OPENS_THOUGHT
     from actors.vlm.model_checks import opened_thought
 
     name = cfg.model.checkpoint

@@ -6,7 +6,8 @@ import jinja2
 import pytest
 
 from actors.rubrics.prompts import Prompt
-from actors.vlm.chat import Chat, bound_templates
+from actors.vlm.chat import Chat
+from actors.vlm.chat_format import bound_templates
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.scoring_requests import Scores, ScoringRequest
 from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, Load, distance, logprobs, picture

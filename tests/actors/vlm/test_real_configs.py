@@ -12,7 +12,8 @@ from PIL import Image
 
 from actors.local_models import resolve, tiny
 from actors.rubrics.prompts import Prompt
-from actors.vlm.chat import ChatEncoder, ChatFormat
+from actors.vlm.chat import ChatEncoder
+from actors.vlm.chat_format import ChatFormat
 from actors.vlm.families import family_of
 from actors.vlm.generation import Generated, text_generator
 from actors.vlm.loading import load_processor, load_vlm
