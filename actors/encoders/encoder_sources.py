@@ -276,7 +276,7 @@ def _from_hub(model: str) -> EncoderSource:
     try:
         file = Path(hf_hub_download(name, _CONFIG_FILE))
     except Exception as error:  # its errors come from several libraries
-        raise ModelError(f"{refusal(name, error)}", model) from error
+        raise ModelError(refusal(name, error), model) from error
     # The hub's cache keeps each commit in a separate folder: snapshots/COMMIT/open_clip_config.json
     return _from_config(model, file, lambda: file.parent.name)
 

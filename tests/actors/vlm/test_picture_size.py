@@ -377,7 +377,7 @@ def test_a_processor_that_is_not_cached_is_not_asked_from_the_hub(monkeypatch: p
 
     monkeypatch.setattr(chat, "load_processor", load)
     monkeypatch.setattr("actors.hub.is_cached", is_cached)
-    for absent[:] in ([OSError("not in the cache")], [ModelError("not in the cache")]):
+    for absent[:] in ([OSError("not in the cache")], [ModelError("not in the cache", "m")]):
         assert tokens_of_sizes("org/half-cached", [CAMERA], bounds=NO_BOUNDS, revision="r") is None
         assert asked == [("org/half-cached", "config.json", "r"), ("org/half-cached", "r", True)]
         asked.clear()

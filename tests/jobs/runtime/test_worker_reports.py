@@ -139,7 +139,7 @@ def test_a_worker_that_is_used_again_keeps_other_handlers_and_forgets_its_units(
 
 
 def test_a_model_error_keeps_its_message_and_others_name_their_origin() -> None:
-    assert str(run_error(ModelError("/m: cannot load the model (cut)"))) == "/m: cannot load the model (cut)"
+    assert str(run_error(ModelError("cannot load the model (cut)", "/m"))) == "/m: cannot load the model (cut)"
     assert str(run_error(ValueError("a list\nof two lines"))) == f"a worker failed: ValueError: a list; {TRACE}"
     failed = RunError("it failed", key="k")
     assert run_error(failed) is failed
@@ -151,7 +151,7 @@ def test_the_message_begins_with_the_key_of_the_model(monkeypatch: pytest.Monkey
     cfg = config.load("judge", schema, overrides)
 
     def execute(_: Any) -> None:
-        raise run_error(ModelError("/models/mine: cannot load"))
+        raise run_error(ModelError("cannot load", "/models/mine"))
 
     monkeypatch.setattr(cli, "job", lambda _: SimpleNamespace(execute=execute, schema=schema))
     with pytest.raises(RunError, match=r"^model\.checkpoint=/models/mine: cannot load$"):
