@@ -15,22 +15,21 @@ from dataclasses import asdict, dataclass, field
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.search_queries import COSINE, SearchSettings
-from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, check_same_space, find_corpus, space_of
-from jobs.corpora.vectors import layout_of
+from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, check_same_space, find_corpus, layout_of, space_of
 from jobs.errors import InputError
 from jobs.models.placement import check_device
-from jobs.retrieval.faiss_index import FaissConfig, check_faiss_export, export_faiss_index
-from jobs.retrieval.queries import Calibration, check_distinct, kept_calibration, open_queries
-from jobs.retrieval.search_modes import (
+from jobs.retrieval.corpus_search import (
     QUERIES,
     SearchInputs,
+    SearchTask,
     check_side,
     corpus_fault,
     corpus_lines,
     resident_side,
     search,
 )
-from jobs.retrieval.search_workers import SearchTask
+from jobs.retrieval.faiss_index import FaissConfig, check_faiss_export, export_faiss_index
+from jobs.retrieval.queries import Calibration, check_distinct, kept_calibration, open_queries
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows

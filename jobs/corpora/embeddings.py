@@ -18,6 +18,7 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.corpora.arrays import Matrix, find_matrix
 from jobs.corpora.user_tables import opened_parquet
+from jobs.corpora.vectors import VectorLayout, condition_columns
 from jobs.corpora.where import parse_where
 from jobs.errors import InputError, about
 from jobs.models.encoder import EmbedderConfig, encoder_facts
@@ -31,7 +32,6 @@ from jobs.store.units import WHOLE, Unit
 
 LAYOUTS = ("table", "datacomp", "clip_retrieval", "npy")
 HEADER_THREADS = 16
-NOT_IN_CONDITIONS = ("embedding", "error_kind", "error_message")  # columns of a table
 
 
 @dataclass
@@ -58,6 +58,11 @@ class VectorSpace(NamedTuple):
     dim: int
 
 
+def layout_of(cfg: VectorsConfig) -> VectorLayout:
+    """Return how the vectors of a configured corpus are read."""
+    return VectorLayout(cfg.layout == "table", cfg.array, cfg.id, cfg.where)
+
+
 class VectorCorpus(NamedTuple):
     """A corpus cut into work units."""
 
@@ -67,29 +72,12 @@ class VectorCorpus(NamedTuple):
     identity: dict[str, Any]
 
 
-class Part(NamedTuple):
-    """Rows `first` to `last` (exclusive) of a file of vectors.
-
-    `vectors` and `meta` are the indices of the files among the unit's inputs; `meta` is -1 without a Parquet file.
-    """
-
-    vectors: int
-    meta: int
-    first: int
-    last: int
-
-
 class _File(NamedTuple):
     vectors: Object
     meta: Object | None
     rows: int
     row_bytes: int
     whole: bool  # whether the file can only be read from start to end
-
-
-def parts_of(unit: Unit) -> list[Part]:
-    """Return the parts of files in a unit."""
-    return [Part(*part) for part in unit.extra["parts"]]
 
 
 def open_tables(pattern: str, *, key: str) -> list[TableSource]:
@@ -151,11 +139,6 @@ def _tables(cfg: VectorsConfig) -> VectorCorpus:
         for footer in source.footers
     )
     return _corpus(cfg, files, space)
-
-
-def condition_columns(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that a condition may use."""
-    return pa.schema([column for column in schema if column.name not in NOT_IN_CONDITIONS])
 
 
 def _declared_space(cfg: VectorsConfig) -> VectorSpace:

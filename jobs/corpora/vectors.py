@@ -17,7 +17,6 @@ from actors.errors import first_line
 from actors.status import Status
 from jobs.corpora.arrays import Matrix, blocks_of, find_matrix
 from jobs.corpora.cell_texts import column_texts
-from jobs.corpora.embeddings import Part, VectorsConfig, condition_columns, parts_of
 from jobs.corpora.where import Where, parse_where, passed
 from jobs.errors import InputError
 from jobs.store.files import locations
@@ -39,9 +38,29 @@ class VectorLayout:
     where: str | None = None  # condition on columns
 
 
-def layout_of(cfg: VectorsConfig) -> VectorLayout:
-    """Return how the vectors of a configured corpus are read."""
-    return VectorLayout(cfg.layout == "table", cfg.array, cfg.id, cfg.where)
+NOT_IN_CONDITIONS = ("embedding", "error_kind", "error_message")  # columns of a table
+
+
+def condition_columns(schema: pa.Schema) -> pa.Schema:
+    """Return the columns that a condition may use."""
+    return pa.schema([column for column in schema if column.name not in NOT_IN_CONDITIONS])
+
+
+class Part(NamedTuple):
+    """Rows `first` to `last` (exclusive) of a file of vectors.
+
+    `vectors` and `meta` are the indices of the files among the unit's inputs; `meta` is -1 without a Parquet file.
+    """
+
+    vectors: int
+    meta: int
+    first: int
+    last: int
+
+
+def parts_of(unit: Unit) -> list[Part]:
+    """Return the parts of files in a unit."""
+    return [Part(*part) for part in unit.extra["parts"]]
 
 
 class VectorBlock(NamedTuple):

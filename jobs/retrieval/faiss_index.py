@@ -22,8 +22,8 @@ from actors.search_queries import COSINE
 from jobs.corpora.embeddings import VectorCorpus
 from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.errors import InputError, RunError
+from jobs.retrieval.corpus_search import SearchTask
 from jobs.retrieval.queries import read_queries
-from jobs.retrieval.search_workers import SearchTask
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter

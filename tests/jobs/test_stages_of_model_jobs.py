@@ -17,8 +17,8 @@ from actors.linking import LinkSettings
 from actors.search_queries import SearchSettings
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs import generate, generate_images, link, loglik, questions, retrieve, zero_shot
+from jobs.corpora.embeddings import layout_of
 from jobs.corpora.terms import unpack
-from jobs.corpora.vectors import layout_of
 from jobs.judging import rating_tables
 from jobs.runtime import lifecycle, stages
 from jobs.runtime.command_line import cli

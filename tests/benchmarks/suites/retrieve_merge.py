@@ -108,7 +108,7 @@ def _query_units(queries: int) -> Iterator["QueryUnit"]:
 def merged(workdir: Path, shape: Shape, size: Size) -> Result:
     """The project's merge."""
     _check(shape, size)
-    from jobs.retrieval.search_modes import merge
+    from jobs.retrieval.corpus_search import merge
     from jobs.store.reading import open_table
     from jobs.store.runs.table_run import open_run
     from jobs.store.table_plan import TablePlan

@@ -10,8 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, VectorSpace, check_same_space, find_corpus, space_of
-from jobs.corpora.vectors import UnitVectors, layout_of
+from jobs.corpora.embeddings import (
+    VectorCorpus,
+    VectorsConfig,
+    VectorSpace,
+    check_same_space,
+    find_corpus,
+    layout_of,
+    space_of,
+)
+from jobs.corpora.vectors import UnitVectors
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter

@@ -13,7 +13,7 @@ from actors.search_queries import Hits
 from jobs.corpora.embeddings import VectorsConfig
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig
-from jobs.retrieval import search_modes
+from jobs.retrieval import corpus_search
 from jobs.retrieval.queries import (
     Calibration,
     QueryUnit,
@@ -112,7 +112,7 @@ def test_the_calibration_is_in_the_metadata_of_the_vectors(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("at_once", [1, 100])
 def test_the_best_of_all_units_are_those_of_one_sort(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_modes, "MERGED_AT_ONCE", at_once)
+    monkeypatch.setattr(corpus_search, "MERGED_AT_ONCE", at_once)
     draw = np.random.default_rng(1)
     rows: list[dict[str, Any]] = [
         {"query_id": f"q{n % 4}", "item_id": f"i{n:02}", "score": float(score), "rank": 1}
@@ -122,7 +122,7 @@ def test_the_best_of_all_units_are_those_of_one_sort(at_once: int, monkeypatch: 
     wanted = [row | {"query": ids.index(row["query_id"])} for row in rows if row["query_id"] in ids]
     columns = ["item_id", "score", "query"]
     batches = (pa.Table.from_pylist(wanted[start : start + 7]).select(columns) for start in range(0, len(wanted), 7))
-    best = search_modes._best(batches, len(ids), 3).to_pylist()
+    best = corpus_search._best(batches, len(ids), 3).to_pylist()
     expected = [
         (number, row["item_id"], row["score"])
         for number, query in enumerate(ids)
