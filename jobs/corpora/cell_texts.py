@@ -34,6 +34,11 @@ def column_texts(column: Any) -> pa.Array:
     return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether a column of this type has lists."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
 def list_texts(column: Any) -> pa.Array:
     """Return the lists of a column as the texts of their entries, which must not be lists, joined by commas.
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from jobs.corpora import delimited
-from jobs.corpora.cell_texts import column_texts, list_texts
+from jobs.corpora.cell_texts import column_texts, is_list, list_texts
 from jobs.corpora.delimited import require_columns, text_batches
 from jobs.errors import InputError
 from jobs.store.files import faults, locations
@@ -76,14 +76,10 @@ def _texts(uri: str, rows: pa.Table) -> pa.Table:
     columns = {}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         try:
-            columns[name] = list_texts(column) if _is_list(column.type) else column_texts(column)
+            columns[name] = list_texts(column) if is_list(column.type) else column_texts(column)
         except pa.ArrowException as error:
             raise InputError(f"column {name} is {column.type}; text or numbers are needed", place=uri) from error
     return pa.table(columns)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def select_columns(

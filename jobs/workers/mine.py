@@ -10,7 +10,7 @@ import pyarrow as pa
 from actors import schemas
 from actors.ids import content_id
 from actors.titles import Fold, TitleMatcher
-from jobs.corpora.corpus import Corpus, MatchedRow
+from jobs.corpora.corpus import Corpus, MatchedRow, TitleSearch
 from jobs.corpora.terms import unpack
 from jobs.corpora.wit import reader, wit_base
 from jobs.corpora.wit.reader import split_of
@@ -63,15 +63,8 @@ class MineUnit:
             steps, self._bytes_left = divmod(size + self._bytes_left, self._step)
             report.add(steps, rows=rows)
 
-        matched = self._corpus.scan_file(
-            uri,
-            language=self._language,
-            matcher=self._matcher,
-            counts=writer.counts,
-            reject=writer.reject,
-            progress=progress,
-        )
-        for row in matched:
+        search = TitleSearch(self._language, self._matcher, writer.counts, writer.reject, progress)
+        for row in self._corpus.scan_file(uri, search):
             record = record_of(uri, row, self._sources, repeats)
             if self._excluded.hit(record["image_id"], record["image_url"]):
                 writer.counts.filtered["excluded"] += 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors.ids import content_id
+from jobs.corpora.corpus import TitleSearch
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
 from jobs.curation import curated_units
@@ -121,7 +122,7 @@ def test_the_real_files_give_the_expected_list(data: Path, tmp_path: Path) -> No
     units: list[list[dict[str, Any]]] = []
     for name in expected["files"]:
         uri = str(data / "wit" / name)
-        hits = scan_file(uri, language="en", matcher=matcher, counts=Counts(), reject=lambda reject: None)
+        hits = scan_file(uri, TitleSearch("en", matcher, Counts(), lambda reject: None))
         units.append([
             {**hit.fields, "record_id": f"{name}{i}", "image_id": content_id(hit.fields["image_url"] or "")}
             for i, hit in enumerate(hits)

@@ -8,20 +8,18 @@ truncated or damaged compressed file gives the rows before the damage and one re
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 
 from actors.errors import first_line
-from actors.titles import TitleMatcher
-from jobs.corpora.corpus import MatchedRow
+from jobs.corpora.corpus import MatchedRow, TitleSearch
 from jobs.corpora.wit import row_index
 from jobs.corpora.wit.byte_scan import FastScan, UncertainError
 from jobs.corpora.wit.csv_rows import RowReader, open_rows
 from jobs.corpora.wit.streams import FAILURES, PARQUET, ByteSource, fast_stream, foreign_format, opened
 from jobs.errors import InputError
 from jobs.runtime.configuration.key_types import MISSING
-from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
@@ -98,26 +96,16 @@ def _header(uri: str) -> list[str]:
         raise InputError(f"cannot be read as WIT ({first_line(error)})", place=uri) from error
 
 
-def scan_file(
-    uri: str,
-    *,
-    language: str | None,
-    matcher: TitleMatcher,
-    counts: Counts,
-    reject: Callable[[Reject], None],
-    progress: Callable[[int, int], None] | None = None,
-) -> Iterator[MatchedRow]:
-    """Yield the rows of `language` whose page title contains a term, in file order.
+def scan_file(uri: str, search: TitleSearch) -> Iterator[MatchedRow]:
+    """Yield the rows of the language whose page title contains a term, in file order (see `TitleSearch`).
 
-    `counts.rows_in` and `counts.filtered` (by `language` and `title`) are kept up to date; input that cannot become a
-    row is passed to `reject`, which counts it. `progress(compressed_bytes, rows)` is called with the increments since
-    its last call. `counts.tallies["read_by_csv"]` contains the number of rows that the csv module read, by file with
-    the first position and reason.
+    `counts.tallies["read_by_csv"]` contains the number of rows that the csv module read, by file with the first
+    position and reason.
 
     Raises:
         InputError: the file cannot be read or has no usable header.
     """
-    scan = _Scan(uri, language=language, matcher=matcher, counts=counts, reject=reject, progress=progress)
+    scan = _Scan(uri, search)
     with opened(uri) as (source, kind):
         try:
             yield from scan.scanned(source, fast_stream(source, kind))
@@ -139,18 +127,8 @@ def scanner() -> str:
 class _Scan:
     """A pass over a file, by the byte scan or the csv module."""
 
-    def __init__(
-        self,
-        uri: str,
-        *,
-        language: str | None,
-        matcher: TitleMatcher,
-        counts: Counts,
-        reject: Callable[[Reject], None],
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
-        self._uri, self._language, self._matcher = uri, language, matcher
-        self._counts, self._reject, self._progress = counts, reject, progress
+    def __init__(self, uri: str, search: TitleSearch) -> None:
+        self._uri, self._search, self._counts = uri, search, search.counts
         self._reported_bytes = self._reported_rows = 0
         self._by_csv = ""
 
@@ -165,8 +143,8 @@ class _Scan:
         while True:
             try:
                 hits = scan.hits(
-                    language=self._language,
-                    matcher=self._matcher,
+                    language=self._search.language,
+                    matcher=self._search.matcher,
                     counts=self._counts,
                     progress=lambda _: self._report(source.tell()),
                 )
@@ -198,15 +176,15 @@ class _Scan:
             if counts.rows_in % 2048 == 0:
                 self._report(reader.compressed_position())
             if isinstance(row, Reject):
-                self._reject(row)
-            elif self._language is not None and row[at_language] != self._language:
+                self._search.reject(row)
+            elif self._search.language is not None and row[at_language] != self._search.language:
                 counts.filtered["language"] += 1
             elif not _is_text(row[at_title]):
-                self._reject(reader.reject("invalid_utf8", "the title is not UTF-8"))
-            elif not (terms := self._matcher.match(row[at_title])):
+                self._search.reject(reader.reject("invalid_utf8", "the title is not UTF-8"))
+            elif not (terms := self._search.matcher.match(row[at_title])):
                 counts.filtered["title"] += 1
             elif not all(map(_is_text, row)):
-                self._reject(reader.reject("invalid_utf8", "the row is not UTF-8"))
+                self._search.reject(reader.reject("invalid_utf8", "the row is not UTF-8"))
             elif not self._is_header(row, reader.header):
                 yield _hit(row, columns, terms)
             if until is not None and reader.offset >= until:
@@ -227,8 +205,8 @@ class _Scan:
 
     def _report(self, position: int) -> None:
         """Call `progress` with the bytes and rows since the last call."""
-        if self._progress is not None:
-            self._progress(max(position - self._reported_bytes, 0), self._counts.rows_in - self._reported_rows)
+        if self._search.progress is not None:
+            self._search.progress(max(position - self._reported_bytes, 0), self._counts.rows_in - self._reported_rows)
             self._reported_bytes, self._reported_rows = max(position, self._reported_bytes), self._counts.rows_in
 
 

@@ -7,7 +7,7 @@ read becomes one reject; the others are kept.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from actors.quantities import quantity
-from actors.titles import TitleMatcher
-from jobs.corpora.corpus import MatchedRow
+from jobs.corpora.cell_texts import is_list
+from jobs.corpora.corpus import MatchedRow, TitleSearch
 from jobs.corpora.records import read_records
 from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
@@ -88,9 +88,9 @@ def _misshapen(schema: pa.Schema) -> str:
     """Return how the schema's types differ from wit_base's; empty if they do not."""
     features = schema.field(FEATURES).type
     kinds = {"image_url": schema.field("image_url").type}
-    if _is_list(features) and pa.types.is_struct(features.value_type):
+    if is_list(features) and pa.types.is_struct(features.value_type):
         kinds |= {f"{FEATURES}.{field.name}": field.type for field in features.value_type}
-    elif pa.types.is_struct(features) and all(_is_list(field.type) for field in features if field.name in OF_ENTRY):
+    elif pa.types.is_struct(features) and all(is_list(field.type) for field in features if field.name in OF_ENTRY):
         kinds |= {f"{FEATURES}.{field.name}": field.type.value_type for field in features if field.name in OF_ENTRY}
     else:
         return f"{FEATURES} is {features}, neither a list of structs nor a struct of lists"
@@ -102,26 +102,15 @@ def _misshapen(schema: pa.Schema) -> str:
     return ""
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
-def scan_file(
-    uri: str,
-    *,
-    language: str | None,
-    matcher: TitleMatcher,
-    counts: Counts,
-    reject: Callable[[Reject], None],
-    progress: Callable[[int, int], None] | None = None,
-) -> Iterator[MatchedRow]:
-    """Yield the entries of `language` whose page title contains a term, in file order (see `Corpus.scan_file`).
+def scan_file(uri: str, search: TitleSearch) -> Iterator[MatchedRow]:
+    """Yield the entries of the language whose page title contains a term, in file order (see `TitleSearch`).
 
     `counts.rows_in` counts entries; `progress(bytes, rows)` receives a row group's share of the file and its entries.
     """
+    counts, progress = search.counts, search.progress
     with _opened(uri) as (file, stream):
         reported_rows, reported_bytes, size, first = counts.rows_in, 0, stream.size(), 0
-        groups = _Groups(uri, file, stream, _leaves(file), language, matcher, counts, reject)
+        groups = _Groups(uri, file, stream, _leaves(file), search)
         for group in range(file.num_row_groups):
             yield from groups.hits(group, first)
             first += file.metadata.row_group(group).num_rows
@@ -148,10 +137,7 @@ class _Groups:
     file: pq.ParquetFile
     stream: pa.NativeFile
     leaves: dict[tuple[str, ...], str]
-    language: str | None
-    matcher: TitleMatcher
-    counts: Counts
-    reject: Callable[[Reject], None]
+    search: TitleSearch
 
     def hits(self, group: int, first: int) -> Iterator[MatchedRow]:
         """Yield the hits in a row group whose first row is row `first` of the file."""
@@ -162,13 +148,13 @@ class _Groups:
             self._check_connection(group)
             self._refuse(first, f"row group {group} cannot be read ({first_line(error)})")
             return
-        self.counts.rows_in += misses.rows_in
-        self.counts.filtered += misses.filtered
+        self.search.counts.rows_in += misses.rows_in
+        self.search.counts.filtered += misses.filtered
         unread = dict(hits)
         try:
             for row, picture in self._pictures(group, sorted(hits)):
                 matched = [_hit(picture, entry, terms) for entry, terms in unread.pop(row)]
-                self.counts.rows_in += len(matched)
+                self.search.counts.rows_in += len(matched)
                 yield from matched
         except UNREADABLE as error:
             self._check_connection(group)
@@ -177,8 +163,8 @@ class _Groups:
                     self._refuse(first + row, f"a matching row cannot be read ({first_line(error)})")
 
     def _refuse(self, row: int, message: str) -> None:
-        self.counts.rows_in += 1
-        self.reject(Reject(self.uri, row, "corrupt", message))
+        self.search.counts.rows_in += 1
+        self.search.reject(Reject(self.uri, row, "corrupt", message))
 
     def _entry_hits(self, group: int, misses: Counts) -> dict[int, EntryHits]:
         """Return the matching entries by row of the picture in the row group; add the others to `misses`."""
@@ -191,11 +177,11 @@ class _Groups:
             if not parents.equals(others):
                 raise _UnequalError("the lists of wit_features differ in length")
             numbers = list(range(len(parents)))
-            if self.language is not None:
-                numbers = pc.indices_nonzero(pc.fill_null(pc.equal(languages, self.language), False)).to_pylist()
+            if (language := self.search.language) is not None:
+                numbers = pc.indices_nonzero(pc.fill_null(pc.equal(languages, language), False)).to_pylist()
                 _filter(misses, "language", len(parents) - len(numbers))
             in_language = titles.take(pa.array(numbers, pa.int64())).to_pylist()
-            hits = self.matcher.match_all([title or "" for title in in_language])
+            hits = self.search.matcher.match_all([title or "" for title in in_language])
             _filter(misses, "title", len(numbers) - len(hits))
             rows = parents.to_pylist() if hits else []
             first_entry = {row: number for number, row in reversed(list(enumerate(rows)))}

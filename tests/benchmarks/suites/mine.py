@@ -172,6 +172,7 @@ def scanned(path: Path, matcher: "TitleMatcher", *, rows: int) -> Result:
     Raises:
         ValueError: a reject, a row that took the slow way, or rows that do not balance.
     """
+    from jobs.corpora.corpus import TitleSearch
     from jobs.corpora.wit.reader import scan_file
     from jobs.store.counts import Counts
     from jobs.store.writer import Reject
@@ -181,7 +182,7 @@ def scanned(path: Path, matcher: "TitleMatcher", *, rows: int) -> Result:
         raise ValueError(f"a reject in a clean file: {reject}")
 
     counts = Counts()
-    hits = scan_file(str(path), language="en", matcher=matcher, counts=counts, reject=refuse)
+    hits = scan_file(str(path), TitleSearch("en", matcher, counts, refuse))
     results = [tuple(h.fields[name] for name in WIT_COLUMNS) for h in hits]
     if counts.tallies or counts.rows_in != rows or counts.filtered.total() + len(results) != rows:
         raise ValueError(f"{rows} rows do not balance: {counts}")

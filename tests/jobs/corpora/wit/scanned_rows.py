@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.titles import SEPARATOR, TitleMatcher
-from jobs.corpora.corpus import MatchedRow
+from jobs.corpora.corpus import MatchedRow, TitleSearch
 from jobs.corpora.wit import csv_rows, reader
 from jobs.corpora.wit.reader import scan_file
 from jobs.store.counts import Counts
@@ -41,10 +41,10 @@ class Scanned:
         arguments: Any = {"language": language, "matcher": Every(), "counts": self.counts, "reject": self._reject}
         if csv_alone:
             with csv_rows.open_rows(str(path)) as rows_reader:
-                self.hits.extend(reader._Scan(str(path), progress=None, **arguments).parsed(rows_reader, 0, ""))
+                self.hits.extend(reader._Scan(str(path), TitleSearch(**arguments)).parsed(rows_reader, 0, ""))
             self.counts.tallies.clear()
         else:
-            self.hits.extend(scan_file(str(path), **arguments))
+            self.hits.extend(scan_file(str(path), TitleSearch(**arguments)))
         self.counts.rows_out = len(self.hits)
         assert self.counts.balances()
 

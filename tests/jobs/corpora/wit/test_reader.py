@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.titles import TitleMatcher
+from jobs.corpora.corpus import TitleSearch
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit import row_index
 from jobs.corpora.wit.reader import check_header, find_files, scan_file, scanner, split_of
@@ -59,19 +60,10 @@ def test_rows_of_other_languages_and_titles_are_counted(tmp_path: Path) -> None:
     path.write_text(HEADER + row("war") + row("peace") + row("war", "de"))
     counts = Counts()
     rejects: list[Reject] = []
-    hits = list(
-        scan_file(str(path), language="en", matcher=TitleMatcher(["war"]), counts=counts, reject=rejects.append)
-    )
+    hits = list(scan_file(str(path), TitleSearch("en", TitleMatcher(["war"]), counts, rejects.append)))
     assert [(h.fields["page_title"], h.terms) for h in hits] == [("war", ["war"])]
     assert (counts.rows_in, dict(counts.filtered), rejects) == (3, {"language": 1, "title": 1}, [])
-    assert (
-        len(
-            list(
-                scan_file(str(path), language=None, matcher=TitleMatcher(["war"]), counts=counts, reject=rejects.append)
-            )
-        )
-        == 2
-    )
+    assert len(list(scan_file(str(path), TitleSearch(None, TitleMatcher(["war"]), counts, rejects.append)))) == 2
 
 
 def test_the_first_bytes_decide_the_compression_not_the_name(tmp_path: Path) -> None:
@@ -166,11 +158,13 @@ def test_progress_reports_all_bytes_and_rows(tmp_path: Path, monkeypatch: pytest
     reported: list[tuple[int, int]] = []
     scanned = scan_file(
         str(path),
-        language=None,
-        matcher=Every(),
-        counts=Counts(),
-        reject=lambda reject: None,
-        progress=lambda size, rows: reported.append((size, rows)),
+        TitleSearch(
+            language=None,
+            matcher=Every(),
+            counts=Counts(),
+            reject=lambda reject: None,
+            progress=lambda size, rows: reported.append((size, rows)),
+        ),
     )
     assert sum(1 for _ in scanned) == 5000
     assert len(reported) > 1
@@ -280,7 +274,7 @@ def test_the_real_files_give_the_expected_counts(data: Path) -> None:
     for name, rows in expected["files"].items():
         counts, rejects = Counts(), list[Reject]()
         uri = str(data / "wit" / name)
-        hits = scan_file(uri, language="en", matcher=matcher, counts=counts, reject=rejects.append)
+        hits = scan_file(uri, TitleSearch("en", matcher, counts, rejects.append))
         counts.rows_out = sum(1 for _ in hits)
         assert (counts.rows_in, rejects, counts.balances()) == (rows, [], True)
         total += counts
@@ -324,7 +318,7 @@ def test_a_scan_names_its_method_and_reports_rows_that_the_csv_module_reads(
         reported.append((size, rows))
 
     keys: Any = {"language": None, "matcher": Every(), "counts": counts, "reject": rejects.append}
-    assert len(list(scan_file(str(path), progress=progress, **keys))) == 4
+    assert len(list(scan_file(str(path), TitleSearch(progress=progress, **keys)))) == 4
     assert sum(rows for _, rows in reported) == counts.rows_in == 5, "the truncated end is a reject"
     assert sum(size for size, _ in reported) == path.stat().st_size
 

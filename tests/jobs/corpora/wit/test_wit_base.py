@@ -18,7 +18,7 @@ from PIL import Image
 
 from actors.ids import content_id
 from actors.titles import TitleMatcher
-from jobs.corpora.corpus import MatchedRow
+from jobs.corpora.corpus import MatchedRow, TitleSearch
 from jobs.corpora.wit import reader, wit_base
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
@@ -104,7 +104,7 @@ def scan(path: Path, language: str | None = "en") -> tuple[list[MatchedRow], Cou
 
     corpus: Any = wit_base if path.suffix == ".parquet" else reader
     matcher = TitleMatcher(["siege of acre", "war", "acre"])
-    hits = list(corpus.scan_file(str(path), language=language, matcher=matcher, counts=counts, reject=refuse))
+    hits = list(corpus.scan_file(str(path), TitleSearch(language, matcher, counts, refuse)))
     counts.rows_out = len(hits)
     assert counts.balances()
     return hits, counts, rejects
@@ -131,11 +131,13 @@ def test_progress_is_the_share_of_the_file_and_the_entries_of_each_row_group(tmp
     reported, rejects = list[tuple[int, int]](), list[Reject]()
     hits = wit_base.scan_file(
         str(path),
-        language=None,
-        matcher=TitleMatcher(["acre"]),
-        counts=counts,
-        reject=rejects.append,
-        progress=lambda read, entries: reported.append((read, entries)),
+        TitleSearch(
+            language=None,
+            matcher=TitleMatcher(["acre"]),
+            counts=counts,
+            reject=rejects.append,
+            progress=lambda read, entries: reported.append((read, entries)),
+        ),
     )
     assert list(hits)
     assert rejects == []
