@@ -31,7 +31,7 @@ from jobs.analysis.file_analysis import (
 from jobs.analysis.metrics_output import refuse_foreign, write_metrics
 from jobs.corpora import cell_texts
 from jobs.corpora.user_tables import find_file
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.metrics.metric import Metric, wide
 from jobs.page.page_contents import Page, letters_of
 from jobs.page.page_figures import page_figures
@@ -45,8 +45,7 @@ from jobs.store.files import locations
 
 def execute(cfg: AnalyzeConfig) -> Manifest:
     """Run the job and return the manifest of the table of metrics; see the module's docstring."""
-    if cfg.task not in TASKS:
-        raise InputError(f"task={cfg.task}: must be one of {', '.join(TASKS)}")
+    check_choice("task", cfg.task, TASKS)
     for key, task in (
         ("people", "dsg"),
         ("missing", "agreement"),

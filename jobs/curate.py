@@ -21,7 +21,7 @@ from jobs.curation import curation_steps
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.curated_units import begun_pieces, pieces, write_pieces
 from jobs.curation.curation_rules import EXCLUDED, NEAR_FILE, CurationRules
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
@@ -85,8 +85,7 @@ def execute(cfg: CurateConfig) -> Plan | Manifest:
 def check(cfg: CurateConfig) -> None:
     """Raise InputError for a value that is not allowed, or keys that do not fit together; no table is read."""
     table_plan.check_limit(cfg.limit)
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    check_least("unit_rows", cfg.unit_rows, 1)
     cfg.check()
     if cfg.near_duplicates != "keep" and cfg.images is None:
         raise InputError(f"near_duplicates={cfg.near_duplicates}: needs images=, a table of images with their phash")

@@ -5,7 +5,7 @@ what is wrong, the job that asked for the file knows the key, and the configurat
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from actors.errors import FileError, ModelError
@@ -72,6 +72,18 @@ def as_input_error(error: ValueError) -> InputError:
             return InputError(error.why, place=error.model)
         case _:
             return InputError(str(error))
+
+
+def check_choice(key: str, value: str | None, allowed: Collection[str]) -> None:
+    """Raise InputError unless the value of a key is one of `allowed`."""
+    if value not in allowed:
+        raise InputError(f"must be one of {', '.join(allowed)}", key=key, value=value)
+
+
+def check_least(key: str, value: float, least: int) -> None:
+    """Raise InputError unless the value of a key is at least `least`."""
+    if value < least:
+        raise InputError(f"must be at least {least}", key=key, value=value)
 
 
 @contextlib.contextmanager

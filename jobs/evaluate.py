@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from jobs.analysis.gold_answers import RANKED, GoldAnswers, GoldColumns, ranks_of, read_gold
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.metrics import ranking
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
@@ -48,8 +48,7 @@ def execute(cfg: EvaluateConfig) -> Manifest:
     """Run the job and return the manifest of the table of metrics; see the module's docstring."""
     if not cfg.k or min(cfg.k) < 1 or len(set(cfg.k)) < len(cfg.k):
         raise InputError(f"k={list(cfg.k)}: must be one or more different numbers of at least 1")
-    if cfg.unlisted not in UNLISTED:
-        raise InputError(f"unlisted={cfg.unlisted}: must be one of {', '.join(UNLISTED)}")
+    check_choice("unlisted", cfg.unlisted, UNLISTED)
     source = open_table(cfg.ranked, *RANKED, key="ranked")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)

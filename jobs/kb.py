@@ -14,7 +14,7 @@ import sys
 from dataclasses import asdict, dataclass
 
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files, node_units
-from jobs.errors import InputError
+from jobs.errors import check_least
 from jobs.runtime import lifecycle, outcomes
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows, check_plan
@@ -41,8 +41,7 @@ class KbConfig(ReadingRows):
 def execute(cfg: KbConfig) -> Plan | Manifest:
     """Run the job and return the manifests by part, or the plan with plan=true; see the module's docstring."""
     check_plan(cfg.plan, calibrates=False)
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    check_least("unit_rows", cfg.unit_rows, 1)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     files = find_files(cfg.knowledge_base)
     source = asdict(cfg.knowledge_base)

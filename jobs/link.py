@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
-from jobs.errors import InputError, RunError
+from jobs.errors import InputError, RunError, check_choice
 from jobs.retrieval.linking import (
     NEAR,
     SHORT,
@@ -107,8 +107,7 @@ def checked(cfg: LinkConfig) -> LinkSettings:
     Raises:
         InputError: keys do not fit together.
     """
-    if cfg.contaminated not in CONTAMINATED:
-        raise InputError(f"contaminated={cfg.contaminated}: must be one of {', '.join(CONTAMINATED)}")
+    check_choice("contaminated", cfg.contaminated, CONTAMINATED)
     if (cfg.images is None) != (cfg.kb.images is None):
         raise InputError("images= and kb.images=: set both or neither; the bytes of their pictures are compared")
     if cfg.images is not None and cfg.contaminated != "skip":

@@ -20,7 +20,7 @@ from actors.quantities import quantity
 from actors.titles import MATCHES
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms
 from jobs.corpora.wit.reader import WitConfig
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
@@ -114,8 +114,7 @@ def _check_choices(cfg: MineConfig) -> None:
         near = difflib.get_close_matches(cfg.match, MATCHES, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise InputError(f"match={cfg.match}: must be one of {', '.join(MATCHES)}{hint}")
-    if cfg.corpus.name not in CORPORA:
-        raise InputError(f"corpus.name={cfg.corpus.name}: must be one of {', '.join(CORPORA)}")
+    check_choice("corpus.name", cfg.corpus.name, CORPORA)
 
 
 def _tally_lines(tallies: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -12,7 +12,7 @@ Writes OUT/items, whose pictures are the two of the pair in the order in which t
 import sys
 from dataclasses import dataclass
 
-from jobs.errors import InputError
+from jobs.errors import check_choice, check_least
 from jobs.items_from import items_output, pair_items
 from jobs.items_from.items_config import UNIT_ROWS
 from jobs.runtime.command_line import cli
@@ -43,10 +43,8 @@ def execute(cfg: PairsConfig) -> Plan | Manifest:
     Raises:
         InputError: the value of a key is not allowed, or there is nothing to pair; nothing was written.
     """
-    if cfg.orders not in pair_items.ORDERS:
-        raise InputError(f"orders={cfg.orders}: must be one of {', '.join(pair_items.ORDERS)}")
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    check_choice("orders", cfg.orders, pair_items.ORDERS)
+    check_least("unit_rows", cfg.unit_rows, 1)
     table_plan.check_limit(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = pair_items.open_sources(cfg.input, cfg.texts)

@@ -18,7 +18,7 @@ from typing import Any
 
 from actors.quantities import quantity
 from jobs.analysis import scene_graph_scores
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.judging import rating_tables
 from jobs.metrics import dsg
 from jobs.runtime.command_line import cli
@@ -52,8 +52,7 @@ def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:
     Raises:
         InputError: a table cannot be used, or no answer is about a set of `questions=`; nothing was written.
     """
-    if cfg.convention not in dsg.CONVENTIONS:
-        raise InputError(f"convention={cfg.convention}: must be one of {', '.join(dsg.CONVENTIONS)}")
+    check_choice("convention", cfg.convention, dsg.CONVENTIONS)
     ratings, questions = (
         open_table(cfg.input, "ratings", key="input"),
         open_table(cfg.questions, "questions", key="questions"),

@@ -20,7 +20,7 @@ from actors import schemas
 from actors.quantities import quantity
 from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
-from jobs.errors import InputError, as_input_error
+from jobs.errors import InputError, as_input_error, check_least
 from jobs.items_from.input_rows import open_file
 from jobs.judging import rating_tables
 from jobs.judging.model_config import check_model
@@ -54,8 +54,7 @@ def execute(cfg: QuestionsConfig) -> Plan | Manifest:
         )
     if cfg.faults not in (REFUSE, MARK):
         raise InputError(f"faults={cfg.faults}: must be one of {REFUSE}, {MARK}")
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    check_least("unit_rows", cfg.unit_rows, 1)
     outcome = _from_file(cfg) if cfg.input else _by_model(cfg)
     if isinstance(outcome, Manifest):
         outcome.lines += _lines(cfg.out)

@@ -22,7 +22,7 @@ from typing import Any
 from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.items_from import link_contexts
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
@@ -111,8 +111,7 @@ def execute(cfg: ReviewLinksConfig) -> Manifest:
 
 def _check_keys(cfg: ReviewLinksConfig) -> None:
     for key, number in (("ranks", cfg.ranks), ("pictures", cfg.pictures)):
-        if number < 1:
-            raise InputError(f"{key}={number}: must be at least 1")
+        check_least(key, number, 1)
     if not cfg.links:
         raise InputError("links= is required: tables that remine link wrote")
     table_plan.check_limit(cfg.limit)

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass, field
 
 from actors.quantities import quantity
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.page import picture_sheets
 from jobs.retrieval.shown_links import check_pictures, read_links, read_neighbors, read_nodes
 from jobs.runtime.command_line import cli
@@ -85,8 +85,7 @@ def _check(cfg: ShowLinksConfig) -> None:
     if not cfg.neighbors and not cfg.links:
         raise InputError("neighbors= and links=: at least one is required")
     for key, value in (("nearest", cfg.nearest), ("k", cfg.k)):
-        if value < 1:
-            raise InputError(f"{key}={value}: must be at least 1")
+        check_least(key, value, 1)
 
 
 JOB = cli.Job("show_links", ShowLinksConfig, execute)

@@ -14,7 +14,7 @@ from typing import Any
 from actors import schemas
 from actors.ids import content_id
 from jobs.corpora.tric import TEMPLATES, Split, bucket, read_split
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.outcomes import Manifest
@@ -45,8 +45,7 @@ class TricCaptionsConfig:
 def execute(cfg: TricCaptionsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
     _check(cfg.templates)
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    check_least("unit_rows", cfg.unit_rows, 1)
     split = read_split(cfg.split)
     rows = captions(split, cfg.templates, cfg.language)
     texts = schemas.to_table(rows, TABLES["texts"].schema())

@@ -18,7 +18,7 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.analysis.tric_metrics import best_captions, without_excluded
 from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice, check_least
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.outcomes import Manifest
@@ -45,12 +45,10 @@ class TricItemsConfig:
 
 def execute(cfg: TricItemsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
-    if cfg.dates not in DATES:
-        raise InputError(f"dates={cfg.dates}: must be one of {', '.join(DATES)}")
+    check_choice("dates", cfg.dates, DATES)
     if not 1 <= cfg.k <= ANSWERS:
         raise InputError(f"k={cfg.k}: must be 1 to {ANSWERS}, the captions that remine tric_rank keeps")
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    check_least("unit_rows", cfg.unit_rows, 1)
     split = read_split(cfg.split)
     neighbors, captions = (
         open_table(cfg.neighbors, "neighbors", key="neighbors"),

@@ -19,7 +19,7 @@ from jobs.annotation.reading import RatingColumns, Reading
 from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tool import TOOLS, tool_of
 from jobs.corpora import delimited
-from jobs.errors import InputError, as_input_error
+from jobs.errors import InputError, as_input_error, check_choice, check_least
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -79,17 +79,13 @@ class ImportRatingsConfig(ConditionSettings, Writing):
 def check(cfg: ImportRatingsConfig) -> None:
     """Raise InputError for a value that its key does not allow, or for keys that cannot be combined."""
     table_plan.check_limit(cfg.limit)
-    choices = {
-        "format": (cfg.format, (None, *FORMATS)),
-        "table": (cfg.table, IMPORTED),
-        "duplicates": (cfg.duplicates, RULES),
-        "rater_from": (cfg.rater_from, RATER_FROM),
-        "rater_kind": (cfg.rater_kind, RATER_KINDS),
-        "scale": (cfg.scale, SCALES),
-    }
-    for key, (value, allowed) in choices.items():
-        if value not in allowed:
-            raise InputError(f"{key}={value}: must be one of {', '.join(filter(None, allowed))}")
+    if cfg.format is not None:
+        check_choice("format", cfg.format, FORMATS)
+    check_choice("table", cfg.table, IMPORTED)
+    check_choice("duplicates", cfg.duplicates, RULES)
+    check_choice("rater_from", cfg.rater_from, RATER_FROM)
+    check_choice("rater_kind", cfg.rater_kind, RATER_KINDS)
+    check_choice("scale", cfg.scale, SCALES)
     if cfg.table == "ratings" and not cfg.rubric and not cfg.answers:
         raise InputError("rubric= is required, or answers= and scale=, such as answers=[1,2,3,4,5] scale=ordinal")
     if cfg.table == "remarks" and not cfg.rubric and not cfg.columns.remarks:
@@ -116,8 +112,7 @@ def check(cfg: ImportRatingsConfig) -> None:
             isinstance(mapping, dict) and mapping and all(isinstance(column, str) for column in mapping.values())
         ):
             raise InputError(f"columns.{key}={mapping}: must be of the form {{{kind}: column, …}}")
-    if cfg.reports_min < 1:
-        raise InputError(f"reports_min={cfg.reports_min}: must be at least 1")
+    check_least("reports_min", cfg.reports_min, 1)
 
 
 def identity(cfg: ImportRatingsConfig) -> dict[str, Any]:

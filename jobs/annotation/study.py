@@ -16,7 +16,7 @@ from jobs.annotation.form import Form, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.shown_items import Showing
 from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tool import TOOLS, PlacedItem, tool_of
-from jobs.errors import InputError, as_input_error
+from jobs.errors import InputError, as_input_error, check_choice
 from jobs.judging import own_questions
 from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.runtime.configuration.config import Writing
@@ -260,15 +260,10 @@ def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
 
 def check_keys(cfg: AnnotateConfig) -> None:
     """Raise InputError for a value that its key does not allow, or for keys that cannot be combined."""
-    choices = {
-        "tool": (cfg.tool, TOOLS),
-        "files": (cfg.files, FILES),
-        "pictures": (cfg.pictures, PICTURES),
-        "target": (cfg.target, TARGETS),
-    }
-    for key, (value, allowed) in choices.items():
-        if value not in allowed:
-            raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
+    check_choice("tool", cfg.tool, TOOLS)
+    check_choice("files", cfg.files, FILES)
+    check_choice("pictures", cfg.pictures, PICTURES)
+    check_choice("target", cfg.target, TARGETS)
     if not cfg.rubric and not cfg.span_labels:
         raise InputError("rubric= or span_labels= is required, or both: what people are asked")
     plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}

@@ -20,7 +20,7 @@ from jobs.corpora.arrays import Matrix, find_matrix
 from jobs.corpora.user_tables import opened_parquet
 from jobs.corpora.vectors import VectorLayout, condition_columns
 from jobs.corpora.where import parse_where
-from jobs.errors import InputError, about
+from jobs.errors import InputError, about, check_choice, check_least
 from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
@@ -115,10 +115,8 @@ def find_corpus(cfg: VectorsConfig) -> VectorCorpus:
 
 def _check_keys(cfg: VectorsConfig) -> None:
     """Raise InputError for an invalid value, or for a key without effect on this layout."""
-    if cfg.layout not in LAYOUTS:
-        raise InputError(f"corpus.layout={cfg.layout}: must be one of {', '.join(LAYOUTS)}")
-    if cfg.unit_mb < 1:
-        raise InputError(f"corpus.unit_mb={cfg.unit_mb}: must be at least 1")
+    check_choice("corpus.layout", cfg.layout, LAYOUTS)
+    check_least("corpus.unit_mb", cfg.unit_mb, 1)
     unused = {"table": ("array", "id", "embedder"), "npy": ("array", "id", "where")}.get(cfg.layout, ())
     reason = "a table has its own ids and encoder" if cfg.layout == "table" else "arrays alone have no columns"
     for key in unused:

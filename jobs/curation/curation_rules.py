@@ -17,7 +17,7 @@ import numpy as np
 from jobs.curation.near_hashes import DISTANCE, MAX_DISTANCE
 from jobs.curation.record_arrays import PAGE_URL, PAGES, THUMBNAILS, Rows
 from jobs.curation.starter import StarterConfig
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.runtime.selection.draws import DrawConfig
 
 EXCLUDED = "excluded"
@@ -192,14 +192,10 @@ class CurationRules:
             raise InputError(f"downsample_from={self.downsample_from}: only read with draw.n=; set draw.n=, or omit it")
         if not 0 <= self.near_distance <= MAX_DISTANCE:
             raise InputError(f"near_distance={self.near_distance}: must be from 0 to {MAX_DISTANCE} of the 64 bits")
-        for key, value, allowed in (
-            ("thumbnails", self.thumbnails, THUMBNAILS),
-            ("page_rule.by", self.page_rule.by, tuple(PAGES)),
-            ("near_duplicates", self.near_duplicates, NEAR_MODES),
-            ("select", self.select, SELECTIONS),
-        ):
-            if value not in allowed:
-                raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
+        check_choice("thumbnails", self.thumbnails, THUMBNAILS)
+        check_choice("page_rule.by", self.page_rule.by, PAGES)
+        check_choice("near_duplicates", self.near_duplicates, NEAR_MODES)
+        check_choice("select", self.select, SELECTIONS)
         if repeated := [name for name, n in Counter(self.precedence).items() if n > 1]:
             raise InputError(f"precedence=[{','.join(self.precedence)}]: duplicate {repeated[0]}")
         self.starter.check()

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from actors.status import Status
 from jobs.curation.record_arrays import HashIndex
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice, check_least
 from jobs.store.reading import TableSource
 
 UNSURE = "unsure"  # the answer's code, in the rubric and in the paper
@@ -47,18 +47,13 @@ class StarterConfig:
 
     def check(self) -> None:
         """Raise InputError for a value that is not allowed."""
-        for key, value, allowed in (
-            ("mean", self.mean, MEANS),
-            ("region_majority", self.region_majority, MAJORITIES),
-            ("unsure", self.unsure, UNSURES),
-            ("unlabelled", self.unlabelled, UNLABELLED),
-        ):
-            if value not in allowed:
-                raise InputError(f"starter.{key}={value}: must be one of {', '.join(allowed)}")
+        check_choice("starter.mean", self.mean, MEANS)
+        check_choice("starter.region_majority", self.region_majority, MAJORITIES)
+        check_choice("starter.unsure", self.unsure, UNSURES)
+        check_choice("starter.unlabelled", self.unlabelled, UNLABELLED)
         if not math.isfinite(self.above):
             raise InputError(f"starter.above={self.above}: must be a finite number")
-        if self.per_region < 1:
-            raise InputError(f"starter.per_region={self.per_region}: must be at least 1")
+        check_least("starter.per_region", self.per_region, 1)
         if not self.region_by:
             raise InputError(
                 f"starter.region_by=[]: must name at least one of {PEOPLE}, {MODELS}, {EVERYONE} or a rater"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from actors.settings import check_condition
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.selection.draws import CompleteDrawConfig
@@ -145,8 +145,7 @@ def mode_of(cfg: ItemsConfig) -> str:
             raise InputError(f"{allowed}: exactly one of them is required; remine items --help explains every key")
         keys = ", ".join(f"{mode}=" for mode in given_modes)
         raise InputError(f"{keys}: cannot be set together; set exactly one of {allowed}")
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    check_least("unit_rows", cfg.unit_rows, 1)
     mode, defaults = given_modes[0], ItemsConfig()
     names = {key.name for keys in KEYS.values() for key in fields(keys)} - {key.name for key in fields(KEYS[mode])}
     for name in sorted(name for name in names if getattr(cfg, name) != getattr(defaults, name)):

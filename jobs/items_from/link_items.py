@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice, check_least
 from jobs.items_from import link_contexts
 from jobs.items_from.items_config import ItemsConfig
 from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
@@ -212,10 +212,8 @@ class _UnitReader:
 
 
 def _check(cfg: ItemsConfig) -> None:
-    if cfg.context not in CONTEXTS:
-        raise InputError(f"context={cfg.context}: must be one of {', '.join(CONTEXTS)}")
-    if cfg.k < 1:
-        raise InputError(f"k={cfg.k}: must be at least 1")
+    check_choice("context", cfg.context, CONTEXTS)
+    check_least("k", cfg.k, 1)
     if cfg.context != NO_CONTEXT and cfg.kb.path is None:
         raise InputError(f"context={cfg.context}: kb.path= is required: the folder that remine kb wrote")
     if cfg.texts and not cfg.input_items:

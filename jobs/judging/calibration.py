@@ -21,7 +21,7 @@ from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
 from actors.settings import ConditionSettings
 from actors.status import Status
-from jobs.errors import InputError, as_input_error
+from jobs.errors import InputError, as_input_error, check_choice
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.gold import best_threshold, f1_at
 from jobs.runtime.configuration.config import Writing
@@ -62,10 +62,8 @@ def checked_question(cfg: CalibrateConfig) -> Question | None:
     Raises:
         InputError: the value of a key is not allowed.
     """
-    if cfg.criterion not in CRITERIA:
-        raise InputError(f"criterion={cfg.criterion}: must be one of {', '.join(CRITERIA)}")
-    if cfg.choose_on not in HALVES:
-        raise InputError(f"choose_on={cfg.choose_on}: must be one of {', '.join(HALVES)}")
+    check_choice("criterion", cfg.criterion, CRITERIA)
+    check_choice("choose_on", cfg.choose_on, HALVES)
     if cfg.split_by and not cfg.items:
         raise InputError(f"split_by={cfg.split_by}: set items= to the tables with this attribute")
     if cfg.criterion == "pearson":

@@ -25,7 +25,7 @@ from actors.span_marker import MarkingSettings, describe
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.settings import ModelSettings
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.judging import vllm_engine
 from jobs.judging.items import ItemReader
 from jobs.runtime.selection import exclusions
@@ -53,8 +53,7 @@ class TriedKeys(Protocol):
 
 def check(cfg: TriedKeys) -> None:
     """Raise InputError for a value of `show_prompts` that is not allowed."""
-    if cfg.show_prompts < 0:
-        raise InputError(f"show_prompts={cfg.show_prompts}: must be at least 0")
+    check_least("show_prompts", cfg.show_prompts, 0)
     if cfg.show_prompts and not cfg.only_plans:
         raise InputError(f"show_prompts={cfg.show_prompts}: only used with plan=true; add it, or omit show_prompts=")
 

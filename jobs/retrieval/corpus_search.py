@@ -25,7 +25,7 @@ from actors.search_queries import Hits, Queries, SearchSettings
 from actors.searcher import BadRows, Search
 from jobs.corpora.embeddings import VectorCorpus
 from jobs.corpora.vectors import UnitVectors, VectorBlock, VectorLayout
-from jobs.errors import InputError, RunError
+from jobs.errors import RunError, check_choice
 from jobs.retrieval.queries import (
     CORPUS_TALLY,
     NOT_FINITE,
@@ -79,8 +79,7 @@ def check_side(resident: str) -> None:
     Raises:
         InputError: it is not one of `SIDES`.
     """
-    if resident not in SIDES:
-        raise InputError(f"resident={resident}: must be one of {', '.join(SIDES)}")
+    check_choice("resident", resident, SIDES)
 
 
 def resident_side(resident: str, *, queries: int, corpus: int) -> str:

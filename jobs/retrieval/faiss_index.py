@@ -21,7 +21,7 @@ from actors.quantities import quantity
 from actors.search_queries import COSINE
 from jobs.corpora.embeddings import VectorCorpus
 from jobs.corpora.vectors import UnitVectors, VectorLayout
-from jobs.errors import InputError, RunError
+from jobs.errors import InputError, RunError, check_least
 from jobs.retrieval.corpus_search import SearchTask
 from jobs.retrieval.queries import read_queries
 from jobs.runtime.process.console import say
@@ -94,8 +94,7 @@ def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
     Raises:
         InputError: FAISS refuses the factory string or these numbers of vectors, or nprobe is below 1.
     """
-    if nprobe < 1:
-        raise InputError(f"faiss.nprobe={nprobe}: must be at least 1")
+    check_least("faiss.nprobe", nprobe, 1)
     ivf = _ivf(_empty_index(factory, dim))
     if ivf and ivf.nlist > rows:
         raise InputError(f"faiss.factory={factory}: {ivf.nlist:,} lists for {rows:,} vectors; use fewer lists, or Flat")

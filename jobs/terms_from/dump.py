@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from actors.untrusted import parse_json
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations, read_ahead
 from jobs.store.files.objects import Object
@@ -65,8 +65,7 @@ def units(config: TermsSource, *, whole: bool = False) -> list[Unit]:
     Raises:
         InputError: there is no such file, or a file has another format.
     """
-    if config.unit_mb < 1:
-        raise InputError(f"source.unit_mb={config.unit_mb}: must be at least 1")
+    check_least("source.unit_mb", config.unit_mb, 1)
     if not config.path:
         raise InputError("source.path=: required; a file, a folder or a glob of .json, .json.gz or .json.bz2 files")
     files = [file for file in locations.find(config.path) if file.uri.lower().endswith(SUFFIXES)]

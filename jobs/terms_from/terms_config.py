@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.store import table_plan
@@ -56,15 +56,12 @@ class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
     def check(self) -> None:
         """Raise InputError for a value that is not allowed; nothing is read."""
         table_plan.check_limit(self.limit)
-        for key, value, allowed in (
-            ("source.name", self.source.name, (WIKIDATA, LANGUAGE_MODEL)),
-            ("punctuation", self.punctuation, (KEEP, STRIP)),
-            ("dates", self.dates, (PREFER, REQUIRE, IGNORE)),
-            ("unknown", self.unknown, (DROP, KEEP)),
-            *(("names", name, (LABEL, ALIAS, TITLE)) for name in self.names),
-        ):
-            if value not in allowed:
-                raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
+        check_choice("source.name", self.source.name, (WIKIDATA, LANGUAGE_MODEL))
+        check_choice("punctuation", self.punctuation, (KEEP, STRIP))
+        check_choice("dates", self.dates, (PREFER, REQUIRE, IGNORE))
+        check_choice("unknown", self.unknown, (DROP, KEEP))
+        for name in self.names:
+            check_choice("names", name, (LABEL, ALIAS, TITLE))
         if not self.names or len(set(self.names)) < len(self.names):
             raise InputError(f"names=[{','.join(self.names)}]: name one or several of label, alias, title, each once")
         for key, number in (
