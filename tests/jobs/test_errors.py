@@ -5,7 +5,7 @@ import pickle
 import pytest
 from ray.exceptions import RayTaskError
 
-from jobs.errors import InputError, RunError, about, shown
+from jobs.errors import InputError, RunError, about, check_choice, check_least, shown
 
 
 def test_the_text_has_the_parts_that_are_known() -> None:
@@ -35,3 +35,13 @@ def test_a_block_about_a_key_names_it_unless_it_is_known() -> None:
         with pytest.raises((InputError, RunError)) as caught, about("records"):
             raise raised
         assert caught.value.key == key
+
+
+def test_choices_and_least_values_are_checked_with_their_keys() -> None:
+    check_choice("mode", "a", ("a", "b"))
+    check_least("rows", 1, 1)
+    with pytest.raises(InputError, match=r"^mode=c: must be one of a, b$") as caught:
+        check_choice("mode", "c", ("a", "b"))
+    assert (caught.value.key, caught.value.value) == ("mode", "c")
+    with pytest.raises(InputError, match=r"^rows=0\.5: must be at least 1$"):
+        check_least("rows", 0.5, 1)
