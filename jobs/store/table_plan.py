@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from jobs.errors import InputError
 from jobs.store.files.objects import CompactList
@@ -65,10 +65,6 @@ class RowLimit:
             "each_file": self.per_input,
             "noun": self.noun,
         }
-
-
-if TYPE_CHECKING:
-    from jobs.store.table_plan import TablePlan
 
 
 @dataclass(frozen=True)
@@ -125,13 +121,13 @@ def check_limit(limit: int | None) -> None:
 
 
 def limited(
-    plan: "TablePlan",
+    plan: TablePlan,
     limit: int | None,
     *,
     noun: str = "rows",
     by: Callable[[Unit], object] = lambda _: None,
     count: Callable[[Unit], int] | None = None,
-) -> "TablePlan":
+) -> TablePlan:
     """Return `plan` with the first rows of its units; unchanged without a limit.
 
     Args:
