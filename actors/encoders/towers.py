@@ -22,9 +22,6 @@ from actors.uploads import tensor_of
 
 if TYPE_CHECKING:
     import torch
-
-if TYPE_CHECKING:
-    import torch
     from PIL import Image
 
 

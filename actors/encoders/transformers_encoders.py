@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,23 +29,11 @@ from actors.untrusted import parse_json
 
 if TYPE_CHECKING:
     import torch
-
-if TYPE_CHECKING:
-    import torch
     from PIL import Image
 
 PREFIX = "transformers:"
-
-_DIM: dict[str, Callable[[Any], int]] = {  # by config.model_type
-    "siglip": lambda config: int(config.vision_config.hidden_size),
-    "clip": lambda config: int(config.projection_dim),
-    "dinov2": lambda config: int(config.hidden_size),
-    "dinov2_with_registers": lambda config: int(config.hidden_size),
-}
 _GEMMA_VOCABULARY = 256_000  # SigLIP 2 uses Gemma's tokenizer
 _UNCLEAN_AND_CLEAN = ("A cat, here!", "a cat here")
-
-
 MOST_DIM = 65_536  # length of a vector
 MOST_PIXELS = 4096  # per side of a model's input; the largest encoders have several hundred
 CONFIG, PICTURES, OF_ALL = "config.json", "preprocessor_config.json", "processor_config.json"
@@ -55,7 +44,7 @@ _WHOLE = re.compile(r"num_.*|.*_(size|dim|id)|max_position_embeddings")
 _MOST = 10**7  # larger than any number in these files; others are left to transformers
 # Where transformers finds the length of a vector, by `model_type`; its default if the file has none; and whether the
 # encoder has a text tower.
-_PLAIN_DIM: dict[str, tuple[tuple[str, ...], int, bool]] = {
+_DIM: dict[str, tuple[tuple[str, ...], int, bool]] = {
     "siglip": (("vision_config", "hidden_size"), 768, True),
     "clip": (("projection_dim",), 512, True),
     "dinov2": (("hidden_size",), 768, False),
@@ -169,7 +158,9 @@ class HubEncoder:
     @property
     def dim(self) -> int:
         """Length of a vector."""
-        return self._plain.dim if self._plain else _DIM[self.config.model_type](self.config)
+        return (
+            self._plain.dim if self._plain else int(attrgetter(".".join(_DIM[self.config.model_type][0]))(self.config))
+        )
 
     @property
     def texts(self) -> bool:
@@ -249,7 +240,6 @@ class HubTower:
     """A loaded encoder, whose features are not normalised yet."""
 
     def __init__(self, encoder: HubEncoder, *, device: "torch.device", dtype: "torch.dtype") -> None:
-
         enable_onednn()
         self._encoder, self._device, self._dtype = encoder, device, dtype
         self._model = encoder.load_model(dtype).to(device).eval()
@@ -414,7 +404,7 @@ def read_plain(read: Callable[[str], str | None]) -> PlainFiles | None:
         return None
     if not (isinstance(config, dict) and isinstance(pictures, dict) and _is_plain(config)):
         return None
-    kind, place = _processor(pictures), _PLAIN_DIM.get(config.get("model_type", ""))
+    kind, place = _processor(pictures), _DIM.get(config.get("model_type", ""))
     if kind is None or place is None:
         return None
     (*towers, key), default, texts_too = place
