@@ -1,14 +1,18 @@
 """Columns of the items that `jobs.judging.items` reads, and the reasons to skip an item without asking the model."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
 from actors.status import Status, failed_reason
 from actors.vlm import context
 from actors.vlm.errors import ScoringError
+
+if TYPE_CHECKING:
+    from actors.rubrics.rubric import Rubric
 
 COLUMNS = ("item_id", "pictures", "status")  # pictures: list<large_binary>; status: the pictures' status
 RESPONSE_STATUS = "response_status"  # attribute of an item made of a response: how the response ended
