@@ -21,7 +21,15 @@ from jobs.metrics.observations import GOLD, Confusion
 from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.page.card_orders import MAX_ANSWERS, MAX_LINKS, Key, answer_anchor, disagreement, score_ranges
 from jobs.page.metric_tables import IN_HEADING, MetricTable, each_once
-from jobs.page.page_contents import AnswerEntry, GalleryPicture, PictureRating, QuestionEntry, Wording, spans_label
+from jobs.page.page_contents import (
+    AnswerEntry,
+    GalleryPicture,
+    PictureRating,
+    QuestionEntry,
+    Wording,
+    question_of,
+    spans_label,
+)
 from jobs.page.page_names import anchor
 
 Words = Mapping[tuple[str, str], Wording]
@@ -92,7 +100,7 @@ def cards_of(metric: Metric) -> str:
         return pair_anchor(dims["rater_a"], dims["rater_b"])
     if metric.name in ("majority_share", "annotation_quality"):
         answer = dims.get("answer") or dims.get("annotation", "")
-        return answer_anchor((dims.get("rubric", ""), dims.get("question", "")), answer)
+        return answer_anchor(question_of(dims), answer)
     topics = kind_of(metric).topics
     of_answers = dims.get("question") or Topic.SCENE_GRAPHS in topics
     if any(topic.value.counts for topic in topics) or "attribute" in dims or not of_answers:
@@ -163,7 +171,7 @@ def _list(title: str, entries: Iterable[AnswerEntry], *about: str) -> QuestionEn
 def _of_matrix(
     dims: Mapping[str, str], confusion: Confusion, cards: Sequence[GalleryPicture], words: Words
 ) -> QuestionEntry:
-    key = (dims.get("rubric", ""), dims.get("question", ""))
+    key = question_of(dims)
     labels = words[key].labels if key in words else {}
     cells = [set(_cells(dims, confusion, card.ratings)) for card in cards]
     named = [labels.get(answer) or answer for answer in confusion.answers]
@@ -173,12 +181,16 @@ def _of_matrix(
             cell_anchor(dims, confusion, row, column),
             named[row] if row == column else f"{named[row]} → {named[column]}",
             cells,
-            lambda of_card, cell=(row, column): 0.0 if cell in of_card else None,
+            partial(_in_cell, (row, column)),
         )
         for row, column in widest_first
     ]
     title = words[key].title if key in words else key[1]
     return _list(f"{title}: {confusion.reference} → {confusion.rater}", entries, *sorted(dims.values()))
+
+
+def _in_cell(cell: tuple[int, int], of_card: set[tuple[int, int]]) -> float | None:
+    return 0.0 if cell in of_card else None
 
 
 def _cells(
@@ -263,7 +275,7 @@ def _of_raters(metrics: Sequence[Metric], cards: Sequence[GalleryPicture], words
 
     for question, of_question in raters.items():
         dims = dict(question)
-        key = (dims.get("rubric", ""), dims.get("question", ""))
+        key = question_of(dims)
         answers = [[rating for rating in card.ratings if _is_answer(rating, dims)] for card in cards]
         entries = (
             _entry(rater_anchor(dims, rater), rater, answers, partial(distance, rater), most=MAX_OF_RATER)

@@ -3,8 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 
 from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, Quantity, Topic
@@ -18,7 +17,7 @@ from jobs.page.metric_tables import (
     metric_label,
     rater_words,
 )
-from jobs.page.page_contents import PageFigure, Wording
+from jobs.page.page_contents import PageFigure, Wording, question_of
 from jobs.page.page_names import LONGEST, anchor, not_drawn, rater_colour, short_names, shortened, unique
 from jobs.plots.figures import label_width, plot
 from jobs.plots.panels import Estimate, Intervals
@@ -36,6 +35,40 @@ RATERS = ("group", "rater", "rater_a", "rater_b")
 WITHOUT_NAME = ("Krippendorff’s α", "α")  # replacement in labels that are too long
 WIDTH, LABELS, AXIS = 3.55, 0.9, 1.7  # inches of a plot, so that three fit next to each other; least of its parts
 Axis = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class FigureContext:
+    """What the figures of a page share.
+
+    Attributes:
+        wording: the texts of questions; blocks: the tables of metrics.
+        places: anchors of cards; cells and rows that have cards are links.
+        letters: rater -> its letter on the page; hues: rater -> the hue of its colour.
+    """
+
+    wording: Mapping[tuple[str, str], Wording] = field(default_factory=dict)
+    blocks: Sequence[MetricBlock] = ()
+    places: Container[str] = ()
+    letters: Mapping[str, str] = field(default_factory=dict)
+    hues: Mapping[str, str] = field(default_factory=dict)
+
+    def title(self, key: tuple[str, str]) -> str:
+        """Return the title of a question as the page shows it."""
+        return self.wording[key].title if key in self.wording else key[1]
+
+    def scale(self, key: tuple[str, str]) -> tuple[float, float] | None:
+        """Return the lowest and highest score of a question; None if they are unknown or there are none."""
+        return self.wording[key].scale if key in self.wording else None
+
+    def numbers(self, topic: Topic) -> list[tuple[str, str]]:
+        """Return the label and anchor of each table of a topic."""
+        return [
+            (", ".join(filter(None, (self.title((b.rubric, b.question)) or b.rubric or "all", b.about))), table.name)
+            for b in self.blocks
+            for table in b.tables
+            if table.topic == topic
+        ]
 
 
 @dataclass(frozen=True)
@@ -68,53 +101,36 @@ class _Plot:
     rows: str
 
 
-def family_figures(
-    metrics: Sequence[Metric],
-    blocks: Sequence[MetricBlock],
-    wording: Mapping[tuple[str, str], Wording],
-    places: Container[str] = (),
-    hues: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[PageFigure]:
+def family_figures(metrics: Sequence[Metric], context: FigureContext) -> Iterator[PageFigure]:
     """Yield a figure for each family that has two values of metrics that can have an interval.
 
     Rows are questions and colours are raters; with more than eight raters or groups, each question has a separate plot,
     and its rows are raters. Metrics of subgroups, answers and statuses have a plot per question, with a row for each
     subgroup, answer or status. A plot with more rows or colours than a drawing has room for has several drawings.
-
-    Args:
-        places: anchors of cards; rows of subgroups and raters that have cards are links.
-        hues: rater -> the hue of its colour on the page.
     """
     names = short_names(
         sorted({metric.dims[dim] for metric in metrics for dim in (*RATERS, "model") if dim in metric.dims})
     )
-    numbers = _tables(blocks, wording)
     for topic in Topic:
         chosen = _one_level([m for m in metrics if belongs(topic, m) and kind_of(m).interval])
-        points = [_point(metric, names, wording) for metric in chosen]
+        points = [_point(metric, names, context) for metric in chosen]
         raters = {point.rater_label for point in points if point.metric.value is not None}
         if topic == Topic.TWO_RATERS and len(raters) > 2:
             continue  # a heat map shows it
         plots = [drawn for drawn in _joined(_plots(points)) if _is_shown(drawn, topic)]
         if sum(point.metric.value is not None for drawn in plots for point in drawn.points) > 1:
-            yield _figure(topic, plots, places, hues, numbers.get(topic, ()))
+            yield _figure(topic, plots, context)
 
 
-def _figure(
-    topic: Topic,
-    plots: Sequence[_Plot],
-    places: Container[str],
-    hues: Mapping[str, str],
-    numbers: Sequence[tuple[str, str]],
-) -> PageFigure:
+def _figure(topic: Topic, plots: Sequence[_Plot], context: FigureContext) -> PageFigure:
     limit = MAX_PLOTS if topic.value.plotted_first else MAX_FOLDED
     shown = plots[:limit]
     axes = _axes([point for drawn in plots for point in drawn.points])
     names = unique(list(dict.fromkeys(point.rater_label for drawn in shown for point in drawn.points)))
-    colours = {names[point.rater_label]: rater_colour(point.rater, hues) for drawn in shown for point in drawn.points}
+    colours = {names[p.rater_label]: rater_colour(p.rater, context.hues) for drawn in shown for p in drawn.points}
     in_colour = {names[p.rater_label] for drawn in shown if drawn.rows != "rater_label" for p in drawn.points}
     legend = [(name, colour) for name, colour in colours.items() if name in in_colour and name]
-    panels = [panel for drawn in shown for panel in _panels(drawn, axes, names, places, colours)]
+    panels = [panel for drawn in shown for panel in _panels(drawn, axes, names, context.places, colours)]
     labels = max(LABELS, label_width(estimate.label for _, panel in panels for estimate in panel.estimates))
     panels = [(title, replace(panel, width=max(AXIS, WIDTH - labels))) for title, panel in panels]
     return PageFigure(
@@ -132,7 +148,7 @@ def _figure(
             )
             for title, panel in panels
         ],
-        numbers=numbers,
+        numbers=context.numbers(topic),
         folded=not topic.value.plotted_first,
         topic=topic,
         notes=not_drawn([drawn.title or "single values" for drawn in plots[limit:]]),
@@ -144,23 +160,6 @@ def _is_shown(drawn: _Plot, topic: Topic) -> bool:
     """Return whether a plot has a value, of counted statuses one that is not 0."""
     values = [point.metric.value for point in drawn.points if point.metric.value is not None]
     return bool(values) and (not topic.value.counts or any(values))
-
-
-def _tables(
-    blocks: Sequence[MetricBlock], wording: Mapping[tuple[str, str], Wording]
-) -> dict[Topic, list[tuple[str, str]]]:
-    """Return the (label, anchor) pairs of each topic's tables."""
-    tables: dict[Topic, list[tuple[str, str]]] = {}
-    for block in blocks:
-        question = question_title((block.rubric, block.question), wording) or block.rubric or "all"
-        for table in block.tables:
-            tables.setdefault(table.topic, []).append((", ".join(filter(None, (question, block.about))), table.name))
-    return tables
-
-
-def question_title(key: tuple[str, str], wording: Mapping[tuple[str, str], Wording]) -> str:
-    """Return the title of a question as the page shows it."""
-    return wording[key].title if key in wording else key[1]
 
 
 def _one_level(metrics: Sequence[Metric]) -> list[Metric]:
@@ -179,7 +178,7 @@ def _one_level(metrics: Sequence[Metric]) -> list[Metric]:
     return kept
 
 
-def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str, str], Wording]) -> _Point:
+def _point(metric: Metric, names: Mapping[str, str], context: FigureContext) -> _Point:
     dims = metric.dims
     row = next((name for name in ROWS if dims.get(name)), "")
     raters = RATERS if {"rater", "rater_a", "group"} & dims.keys() else ("model",)
@@ -188,7 +187,7 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
     by = f" by {dims['attribute'].replace('_', ' ')}" if dims.get("attribute") else ""
     about = [f"{dims[name]}" for name in IN_HEADING[2:] if dims.get(name)]
     short = replace(metric, dims={**dims, **{name: names[dims[name]] for name in raters if name in dims}})
-    key = (dims.get("rubric", ""), dims.get("question", ""))
+    key = question_of(dims)
     rater = next((dims[name] for name in ("rater", "group", *raters) if dims.get(name)), "")
     rater_label = rater_words(short, raters) or (short.dims.get("model", "") if "model" in raters else "")
     if rater in (PEOPLE, MODELS) and any(topic.value.of_means for topic in kind_of(metric).topics):
@@ -196,11 +195,11 @@ def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str,
     return _Point(
         metric,
         measured + by,
-        ", ".join(filter(None, (question_title(key, wording), *about))),
+        ", ".join(filter(None, (context.title(key), *about))),
         dim_word(row, metric) if row else "",
         rater,
         rater_label,
-        wording[key].scale if key in wording else None,
+        context.scale(key),
     )
 
 

@@ -53,6 +53,11 @@ class Wording:
     scale: tuple[float, float] | None = None
 
 
+def question_of(dims: Mapping[str, str]) -> tuple[str, str]:
+    """Return rubric and question of a metric's dims, as keys of wordings."""
+    return dims.get("rubric", ""), dims.get("question", "")
+
+
 def rater_label(rater: str, extra: Iterable[tuple[str, str]]) -> str:
     """Return a rater with the values of the columns that distinguish its ratings, such as `m · condition article`."""
     return SEPARATOR.join([rater, *(f"{column} {value}" for column, value in extra if value)])

@@ -5,7 +5,6 @@ Those of families of metrics are in `jobs.page.family_figures`.
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 
@@ -18,15 +17,28 @@ from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.card_links import QuestionMatrices, cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor
-from jobs.page.family_figures import RATERS, family_figures, question_title
-from jobs.page.metric_tables import MetricBlock, blocks, each_once, is_shown_by_distributions
-from jobs.page.page_contents import FunnelStep, PageFigure, Wording, rater_label
+from jobs.page.family_figures import RATERS, FigureContext, family_figures
+from jobs.page.metric_tables import blocks, each_once, is_shown_by_distributions
+from jobs.page.page_contents import FunnelStep, PageFigure, Wording, question_of, rater_label
 from jobs.page.page_names import anchor, not_drawn, rater_colour, rater_hues, short_names, shortened
 from jobs.plots.figures import label_width, plot
 from jobs.plots.panels import CountMatrix, Fit, HeatMap, Scatter, Steps
 from jobs.plots.tiles import TileMap, place_of
 
 MAX_BYTES = 6_000_000  # size of all plots of a page together
+Words = Mapping[tuple[str, str], Wording]
+Question = tuple[str, ...]
+EACH_TWO = "Pairwise agreement of raters"
+MAX_RATERS = 42  # raters in a heat map: at most 14 of each of people, models and both have kappas
+MAX_MAPS = 11  # heat maps of single questions
+MAX_QUESTIONS = 24  # columns of the map of scores
+MAX_SCORED = 202  # rows of the map of scores: people, models, and all that are reported one by one (`MAX_LINES`)
+LEAST_TILES = 3  # answers of a rater that have a tile; fewer make no map
+MAX_REGION_MAPS = 24  # most raters of a question, each with a map
+MAX_MATRICES = 60  # matrices in a figure
+MAX_SCATTERS = 48  # scatter plots in a figure
+AXIS_LABEL = 0.25  # inches of the label of a vertical axis
+TOPIC_OF_REFERENCE = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # families with the numbers of the matrices
 FUNNEL = 3  # fewest steps of a funnel
 
 
@@ -48,7 +60,7 @@ def page_figures(
     place = {key: number for number, key in enumerate(wording)}
 
     def order(dims: Mapping[str, str]) -> int:
-        return place.get((dims.get("rubric", ""), dims.get("question", "")), len(place))
+        return place.get(question_of(dims), len(place))
 
     metrics = sorted(metrics, key=lambda metric: order(metric.dims))
     observations = Observations(
@@ -61,14 +73,16 @@ def page_figures(
     )
     hues = rater_hues([*letters, *others])
     metric_blocks = blocks(metrics, list(wording), one_rater=one_rater)
+    context = FigureContext(wording, metric_blocks, places, letters, hues)
     metrics = [metric for metric in each_once(metrics) if not (one_rater and is_shown_by_distributions(metric))]
     figures: list[PageFigure] = []
     left: list[str] = []
     size = 0
     for figure in chain(
-        rater_figures(metrics, metric_blocks, wording, places, letters, hues=hues),
-        observed_figures(observations, metric_blocks, wording, places),
-        family_figures(metrics, metric_blocks, wording, places, hues),
+        agreement_map(metrics, context),
+        score_map(metrics, context),
+        observed_figures(observations, context),
+        family_figures(metrics, context),
     ):
         bytes_of = sum(map(len, figure.plots))
         if size + bytes_of > MAX_BYTES:
@@ -104,51 +118,17 @@ def figure_of(figures: Sequence[PageFigure]) -> dict[Topic, str]:
     return {figure.topic: figure.name for figure in reversed(figures) if figure.topic}
 
 
-Words = Mapping[tuple[str, str], Wording]
-Question = tuple[str, ...]
-EACH_TWO = "Pairwise agreement of raters"
-MAX_RATERS = 42  # raters in a heat map: at most 14 of each of people, models and both have kappas
-MAX_MAPS = 11  # heat maps of single questions
-MAX_QUESTIONS = 24  # columns of the map of scores
-MAX_SCORED = 202  # rows of the map of scores: people, models, and all that are reported one by one (`MAX_LINES`)
+def agreement_map(metrics: Sequence[Metric], context: FigureContext) -> Iterator[PageFigure]:
+    """Yield heat maps of the kappas of all pairs of raters: their mean over all questions, and each question's.
 
-
-def rater_figures(
-    metrics: Sequence[Metric],
-    blocks: Sequence[MetricBlock],
-    wording: Words,
-    places: Container[str] = (),
-    letters: Mapping[str, str] = MappingProxyType({}),
-    *,
-    hues: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[PageFigure]:
-    """Yield the heat maps of agreement and of mean scores that the metrics allow.
-
-    Args:
-        places: anchors of the pairs of raters who differ on a card.
-        letters: rater -> its letter on the page; if a rater of a map has none, all its raters are numbered.
-        hues: rater -> the hue of its colour on the page.
+    If a rater of a map has no letter on the page, all its raters are numbered.
     """
-    yield from agreement_map(metrics, blocks, wording, places, letters, hues=hues)
-    yield from score_map(metrics, blocks, wording, hues)
-
-
-def agreement_map(
-    metrics: Sequence[Metric],
-    blocks: Sequence[MetricBlock],
-    wording: Words,
-    places: Container[str] = (),
-    letters: Mapping[str, str] = MappingProxyType({}),
-    *,
-    hues: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[PageFigure]:
-    """Yield heat maps of the kappas of all pairs of raters: their mean over all questions, and each question's."""
     kappas: dict[Question, dict[frozenset[str], float]] = {}
     for metric in metrics:
         dims = metric.dims
         if metric.name == "kappa" and dims.get("group") in (PEOPLE, MODELS, ACROSS) and metric.value is not None:
             pair = frozenset((dims["rater_a"], dims["rater_b"]))
-            key = (dims.get("rubric", ""), dims.get("question", ""), dims.get("condition", ""))
+            key = (*question_of(dims), dims.get("condition", ""))
             kappas.setdefault(key, {})[pair] = metric.value
     raters = _people_first(metrics, {rater for pairs in kappas.values() for pair in pairs for rater in pair})
     if len(raters) < 3:
@@ -156,8 +136,8 @@ def agreement_map(
     shown = raters[:MAX_RATERS]
     names = short_names(raters)
     numbers = {rater: str(place) for place, rater in enumerate(shown, start=1)}
-    marks = letters if set(shown) <= letters.keys() else numbers
-    maps = [(_question_heading(key, wording), pairs) for key, pairs in kappas.items()]
+    marks = context.letters if set(shown) <= context.letters.keys() else numbers
+    maps = [(_question_heading(key, context), pairs) for key, pairs in kappas.items()]
     notes = []
     if len(maps) > 1:
         every = {pair for pairs in kappas.values() for pair in pairs}
@@ -177,10 +157,7 @@ def agreement_map(
         "means no common items, or undefined. A cell links to the cards on which the two differ, if there are any.",
         plots=[
             plot(
-                replace(
-                    _kappa_map(pairs, in_map, names, marks, places),
-                    row_colours=[rater_colour(rater, hues) for rater in in_map],
-                ),
+                _kappa_map(pairs, in_map, names, marks, context),
                 title=f"{EACH_TWO}: {title}",
                 description=f"Heat map of Cohen's kappa of every pair of {', '.join(names[r] for r in shown)}.",
                 heading=title,
@@ -188,17 +165,12 @@ def agreement_map(
             for title, pairs in maps[: MAX_MAPS + 1]
             for in_map in [[rater for rater in shown if any(rater in pair for pair in pairs)]]
         ],
-        numbers=tables_of(blocks, wording, Topic.TWO_RATERS),
+        numbers=context.numbers(Topic.TWO_RATERS),
         notes=notes,
     )
 
 
-def score_map(
-    metrics: Sequence[Metric],
-    blocks: Sequence[MetricBlock],
-    wording: Words,
-    hues: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[PageFigure]:
+def score_map(metrics: Sequence[Metric], context: FigureContext) -> Iterator[PageFigure]:
     """Yield a heat map of the mean scores of models and groups by question, if there are at least two of each."""
     scores: dict[str, dict[Question, float]] = {}
     for metric in metrics:
@@ -208,7 +180,7 @@ def score_map(
             and not {"versions", "attribute"} & dims.keys()
             and metric.value is not None
         ):
-            key = (dims.get("rubric", ""), dims.get("question", ""), dims.get("condition", ""))
+            key = (*question_of(dims), dims.get("condition", ""))
             scores.setdefault(dims["group"], {})[key] = metric.value
     questions = list(dict.fromkeys(key for values in scores.values() for key in values))
     groups = [group for group in scores if group not in (MODELS, PEOPLE)]
@@ -218,15 +190,13 @@ def score_map(
     shown, columns, names = rows[:MAX_SCORED], questions[:MAX_QUESTIONS], short_names(rows)
     values = [[scores[row].get(key) for key in columns] for row in shown]
     ends = [
-        (wording[asked].scale if (asked := (key[0], key[1])) in wording else None)
-        or _range(line[place] for line in values)
-        for place, key in enumerate(columns)
+        context.scale((key[0], key[1])) or _range(line[place] for line in values) for place, key in enumerate(columns)
     ]
     notes = []
     if len(rows) > len(shown) or len(questions) > len(columns):
         left = [
             *(names[row] for row in rows[MAX_SCORED:]),
-            *(_question_heading(key, wording) for key in questions[MAX_QUESTIONS:]),
+            *(_question_heading(key, context) for key in questions[MAX_QUESTIONS:]),
         ]
         notes = not_drawn(left)
     yield PageFigure(
@@ -239,16 +209,16 @@ def score_map(
                 HeatMap(
                     values,
                     [names[row] for row in shown],
-                    [_question_heading(key, wording) for key in columns],
+                    [_question_heading(key, context) for key in columns],
                     percent=False,
                     ends=ends,
-                    row_colours=[rater_colour(row, hues) for row in shown],
+                    row_colours=[rater_colour(row, context.hues) for row in shown],
                 ),
                 title="Mean scores by question",
                 description=f"Heat map of mean scores: {len(shown)} raters and groups by {len(columns)} questions.",
             )
         ],
-        numbers=tables_of(blocks, wording, Topic.SCORES),
+        numbers=context.numbers(Topic.SCORES),
         notes=notes,
     )
 
@@ -256,16 +226,6 @@ def score_map(
 def _range(values: Iterable[float | None]) -> tuple[float, float]:
     defined = [value for value in values if value is not None]
     return min(defined), max(defined)
-
-
-def tables_of(blocks: Sequence[MetricBlock], wording: Words, topic: Topic) -> list[tuple[str, str]]:
-    """Return (question, anchor) of the tables of a topic."""
-    return [
-        (", ".join(filter(None, (question_title((b.rubric, b.question), wording) or "all", b.about))), table.name)
-        for b in blocks
-        for table in b.tables
-        if table.topic == topic
-    ]
 
 
 def _people_first(metrics: Sequence[Metric], raters: set[str]) -> list[str]:
@@ -284,7 +244,7 @@ def _kappa_map(
     raters: Sequence[str],
     names: Mapping[str, str],
     marks: Mapping[str, str],
-    places: Container[str],
+    context: FigureContext,
 ) -> HeatMap:
     """Return the map of the raters; `marks` has each rater's letter or number."""
     values = [[None if a == b else pairs.get(frozenset((a, b))) for b in raters] for a in raters]
@@ -292,18 +252,15 @@ def _kappa_map(
         (row, column): (name, f"Cards on which {names[a]} and {names[b]} differ")
         for row, a in enumerate(raters)
         for column, b in enumerate(raters)
-        if a != b and (name := pair_anchor(a, b)) in places
+        if a != b and (name := pair_anchor(a, b)) in context.places
     }
     rows, columns = [f"{names[r]}  {marks[r]}" for r in raters], [marks[r] for r in raters]
-    return HeatMap(values, rows, columns, low=-1.0, percent=False, links=links)
+    colours = [rater_colour(rater, context.hues) for rater in raters]
+    return HeatMap(values, rows, columns, low=-1.0, percent=False, links=links, row_colours=colours)
 
 
-def _question_heading(key: Question, wording: Words) -> str:
-    return shortened(", ".join(filter(None, (question_title((key[0], key[1]), wording), *key[2:]))))
-
-
-LEAST_TILES = 3  # answers of a rater that have a tile; fewer make no map
-MAX_REGION_MAPS = 24  # most raters of a question, each with a map
+def _question_heading(key: Question, context: FigureContext) -> str:
+    return shortened(", ".join(filter(None, (context.title((key[0], key[1])), *key[2:]))))
 
 
 def region_figures(
@@ -366,21 +323,13 @@ def question_place(key: tuple[str, str]) -> str:
     return anchor("ratings", key[0], f"ratings {key[1]}")
 
 
-MAX_MATRICES = 60  # matrices in a figure
-MAX_SCATTERS = 48  # scatter plots in a figure
-AXIS_LABEL = 0.25  # inches of the label of a vertical axis
-TOPIC_OF_REFERENCE = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # families with the numbers of the matrices
-
-
 def drawn_matrices(matrices: QuestionMatrices, words: Words) -> QuestionMatrices:
     """Return the matrices to plot: `MAX_MATRICES` of each reference, in the order of the page.
 
     Every question gets one before any gets a second, and models come before people.
     """
     place = {key: number for number, key in enumerate(words)}
-    ordered = sorted(
-        matrices, key=lambda pair: place.get((pair[0].get("rubric", ""), pair[0].get("question", "")), len(place))
-    )
+    ordered = sorted(matrices, key=lambda pair: place.get(question_of(pair[0]), len(place)))
     of_question, of_reference = Counter[tuple[object, ...]](), Counter[str]()
     turns = []  # for each matrix, how many of its question come before it, and its number
     by_models_first = sorted(enumerate(ordered), key=lambda numbered: numbered[1][1].rater == PEOPLE)
@@ -397,41 +346,34 @@ def drawn_matrices(matrices: QuestionMatrices, words: Words) -> QuestionMatrices
     return [ordered[number] for number in sorted(kept)]
 
 
-def observed_figures(
-    observations: Observations, blocks: Sequence[MetricBlock], wording: Words, places: Container[str]
-) -> Iterator[PageFigure]:
-    """Yield the confusion matrices against people and against gold, and the scatter plots, if there are data for them.
-
-    Args:
-        places: anchors of the cells that have cards.
-    """
+def observed_figures(observations: Observations, context: FigureContext) -> Iterator[PageFigure]:
+    """Yield the confusion matrices against people and against gold, and the scatter plots, if there are data for
+    them."""
     of_reference: dict[str, list[tuple[Mapping[str, str], Confusion]]] = defaultdict(list)
-    for dims, confusion in drawn_matrices(observations.confusions, wording):
+    for dims, confusion in drawn_matrices(observations.confusions, context.wording):
         of_reference[confusion.reference].append((dims, confusion))
     for reference, matrices in of_reference.items():
         left = [pair for pair in observations.confusions if pair[1].reference == reference and pair not in matrices]
-        yield _confusion_figure(reference, matrices, blocks, wording, places, left=left)
+        yield _confusion_figure(reference, matrices, context, left=left)
     of_kind: dict[str, list[tuple[Mapping[str, str], PairedScores]]] = defaultdict(list)
     for dims, pairs in observations.pairs:
         of_kind[pairs.kind].append((dims, pairs))
     for kind, points in of_kind.items():
-        yield _scatter_figure(kind, points, blocks, wording)
+        yield _scatter_figure(kind, points, context)
 
 
 def _confusion_figure(
     reference: str,
-    matrices: Sequence[tuple[Mapping[str, str], Confusion]],
-    blocks: Sequence[MetricBlock],
-    wording: Words,
-    places: Container[str],
+    matrices: QuestionMatrices,
+    context: FigureContext,
     *,
-    left: Sequence[tuple[Mapping[str, str], Confusion]],
+    left: QuestionMatrices,
 ) -> PageFigure:
     names = short_names(sorted({confusion.rater for _, confusion in (*matrices, *left)}))
     panels = [
         (
-            f"{_quoted(dims, wording)}: {names[confusion.rater]} (n {confusion.n:,})",
-            _matrix(dims, confusion, names, wording, places),
+            f"{_quoted(dims, context)}: {names[confusion.rater]} (n {confusion.n:,})",
+            _matrix(dims, confusion, names, context),
         )
         for dims, confusion in matrices
     ]
@@ -456,8 +398,8 @@ def _confusion_figure(
             )
             for name, panel in panels
         ],
-        numbers=tables_of(blocks, wording, TOPIC_OF_REFERENCE[reference]),
-        notes=not_drawn([f"{_quoted(dims, wording)}: {names[confusion.rater]}" for dims, confusion in left]),
+        numbers=context.numbers(TOPIC_OF_REFERENCE[reference]),
+        notes=not_drawn([f"{_quoted(dims, context)}: {names[confusion.rater]}" for dims, confusion in left]),
     )
 
 
@@ -465,11 +407,10 @@ def _matrix(
     dims: Mapping[str, str],
     confusion: Confusion,
     names: Mapping[str, str],
-    wording: Words,
-    places: Container[str],
+    context: FigureContext,
 ) -> CountMatrix:
-    key = (dims.get("rubric", ""), dims.get("question", ""))
-    labels = wording[key].labels if key in wording else {}
+    key = question_of(dims)
+    labels = context.wording[key].labels if key in context.wording else {}
     used = [
         place
         for place, answer in enumerate(confusion.answers)
@@ -483,14 +424,14 @@ def _matrix(
         (row, column): (name, f"Cards: {confusion.reference} {short[row]}, {rater} {short[column]}")
         for row, right in enumerate(used)
         for column, answer in enumerate(used)
-        if (name := cell_anchor(dims, confusion, right, answer)) in places
+        if (name := cell_anchor(dims, confusion, right, answer)) in context.places
     }
     of_reference = "gold" if confusion.reference == GOLD else f"by {confusion.reference}"
     return CountMatrix(counts, short, short, of_reference, f"by {rater}", links)
 
 
 def _scatter_figure(
-    kind: str, plots: Sequence[tuple[Mapping[str, str], PairedScores]], blocks: Sequence[MetricBlock], wording: Words
+    kind: str, plots: Sequence[tuple[Mapping[str, str], PairedScores]], context: FigureContext
 ) -> PageFigure:
     names = short_names(sorted({pairs.rater for _, pairs in plots}))
     titles = {LENGTH: "Length of responses and scores", WITH_PEOPLE: "Encoders’ and people’s scores"}
@@ -498,12 +439,19 @@ def _scatter_figure(
     y_label = {LENGTH: "score", WITH_PEOPLE: "mean of people"}[kind]
     panels = [
         (
-            f"{_quoted(dims, wording)}: {names[pairs.rater]} (n {pairs.n:,})",
-            Scatter(pairs.x.tolist(), pairs.y.tolist(), _line_of(pairs), x_label, y_label, _score_axis(dims, wording)),
+            f"{_quoted(dims, context)}: {names[pairs.rater]} (n {pairs.n:,})",
+            Scatter(
+                pairs.x.tolist(),
+                pairs.y.tolist(),
+                _line_of(pairs),
+                x_label,
+                y_label,
+                _score_axis(dims, context),
+            ),
         )
         for dims, pairs in plots[:MAX_SCATTERS]
     ]
-    notes = not_drawn([f"{_quoted(dims, wording)}: {names[pairs.rater]}" for dims, pairs in plots[MAX_SCATTERS:]])
+    notes = not_drawn([f"{_quoted(dims, context)}: {names[pairs.rater]}" for dims, pairs in plots[MAX_SCATTERS:]])
     if any(len(pairs.x) < pairs.n for _, pairs in plots[:MAX_SCATTERS]):
         notes.append("Not all points are drawn; the lines are fitted to all.")
     family = {LENGTH: Topic.BIASES, WITH_PEOPLE: Topic.WITH_PEOPLE}[kind]
@@ -521,18 +469,17 @@ def _scatter_figure(
             )
             for name, panel in panels
         ],
-        numbers=tables_of(blocks, wording, family),
+        numbers=context.numbers(family),
         notes=notes,
     )
 
 
-def _score_axis(dims: Mapping[str, str], wording: Words) -> tuple[float, float] | None:
+def _score_axis(dims: Mapping[str, str], context: FigureContext) -> tuple[float, float] | None:
     """Return the ends of an axis of scores, with room for points at the ends of the scale; None if it is unknown."""
-    words = wording.get((dims.get("rubric", ""), dims.get("question", "")))
-    if words is None or words.scale is None:
+    if (scale := context.scale(question_of(dims))) is None:
         return None
-    room = 0.06 * (words.scale[1] - words.scale[0])
-    return words.scale[0] - room, words.scale[1] + room
+    room = 0.06 * (scale[1] - scale[0])
+    return scale[0] - room, scale[1] + room
 
 
 def _line_of(pairs: PairedScores) -> Fit | None:
@@ -540,8 +487,8 @@ def _line_of(pairs: PairedScores) -> Fit | None:
     return Fit(fit.intercept, fit.slope, fit.x.tolist(), fit.band_low.tolist(), fit.band_high.tolist()) if fit else None
 
 
-def _quoted(dims: Mapping[str, str], wording: Words) -> str:
-    title = question_title((dims.get("rubric", ""), dims.get("question", "")), wording)
+def _quoted(dims: Mapping[str, str], context: FigureContext) -> str:
+    title = context.title(question_of(dims))
     rest = (value for name, value in dims.items() if name not in ("rubric", "question") and value)
     return shortened(" · ".join((f"“{title}”", *rest)))
 

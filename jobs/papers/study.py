@@ -444,7 +444,7 @@ class Study:
                 cells.append(PaperCell(metric, printed.at(row.printed, column.printed), column.unit))
             shown.append(PaperRow(row.headers, tuple(cells)))
         if others:
-            unit = next((column.unit for column in columns if column.printed), "percent")
+            unit: Unit = next((column.unit for column in columns if column.printed), "percent")
             names = [column.printed for column in columns]
             shown += printed.rows_alone(names, headers=others, without={row.printed for row in rows}, unit=unit)
         headers = tuple(column.headers for column in columns)

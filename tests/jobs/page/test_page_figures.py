@@ -18,6 +18,7 @@ from jobs.metrics.suite import ACROSS, question_metrics
 from jobs.page import page_figures as module
 from jobs.page.card_links import cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor
+from jobs.page.family_figures import FigureContext
 from jobs.page.metric_tables import blocks
 from jobs.page.page_contents import FunnelStep, PageFigure, Wording
 from jobs.page.page_figures import (
@@ -365,7 +366,7 @@ def test_raters_of_any_pair_are_in_the_map_of_their_question() -> None:
     metrics = [kappa("a", "b", 0.2), kappa("b", "c", 0.4), kappa("a", "b", 0.8, "p")]
     unknown = {**metrics[0].dims, "rater_a": "x", "rater_b": "y"}
     metrics.append(undefined(MetricKind("kappa"), "no common items", dims=unknown))
-    (figure,) = agreement_map(metrics, [], {})
+    (figure,) = agreement_map(metrics, FigureContext())
     mean, of_q, of_p = (texts(svg) for svg in figure.plots)
     names = {"a  1", "b  2", "c  3"}
     assert [names & set(of_item) for of_item in (mean, of_q, of_p)] == [names, names, {"a  1", "b  2"}]
@@ -376,19 +377,19 @@ def test_raters_of_any_pair_are_in_the_map_of_their_question() -> None:
         ["0.80", "0.80", "–", "–"],
     ]
     assert figure.notes == []
-    assert list(agreement_map(metrics[:1], [], {})) == []  # two raters are a number, and no map
+    assert list(agreement_map(metrics[:1], FigureContext())) == []  # two raters are a number, and no map
 
 
 def test_people_come_first_and_raters_past_the_limit_are_reported() -> None:
     models = [kappa("a", f"m{number:02}", 0.5) for number in range(MAX_RATERS)]
-    (figure,) = agreement_map([*models, kappa("zoe", "yan", 0.5, group="people")], [], {})
+    (figure,) = agreement_map([*models, kappa("zoe", "yan", 0.5, group="people")], FigureContext())
     assert {"yan  1", "zoe  2", "a  3"} <= set(texts(figure.plots[0]))
     assert figure.notes == [f"Not drawn: m{MAX_RATERS - 3}; m{MAX_RATERS - 2}; m{MAX_RATERS - 1}."]
-    (figure,) = agreement_map(models[1:], [], {})
+    (figure,) = agreement_map(models[1:], FigureContext())
     assert figure.notes == []  # as many as there may be
     other = Metric(name="alpha", definition="", value=1, n=9, reason="none",
                    dims={"group": "people", "rater_a": "m03", "rater_b": "m02"})  # fmt: skip
-    (figure,) = agreement_map([*models[1:4], other], [], {})
+    (figure,) = agreement_map([*models[1:4], other], FigureContext())
     assert {"a  1", "m01  2", "m02  3", "m03  4"} <= set(texts(figure.plots[0]))  # only kappas say who is a person
 
 
@@ -402,12 +403,12 @@ def test_mean_scores_of_groups_and_of_models() -> None:
 
     def check(groups: list[str], rows: list[str]) -> None:
         metrics = [score(group, question, 2.0) for group in groups for question in ("q", "p")]
-        figures = list(score_map([*metrics, score("part", "q", 9.0, attribute="region")], [], {}))
+        figures = list(score_map([*metrics, score("part", "q", 9.0, attribute="region")], FigureContext()))
         assert [name for figure in figures for name in rows if name in texts(figure.plots[0])] == rows
         assert len(figures) == bool(rows)
         assert "9.00" not in [text for figure in figures for text in texts(figure.plots[0])]
         of_one_question = [metric for metric in metrics if metric.dims["question"] == "q"]
-        assert list(score_map(of_one_question, [], {})) == []
+        assert list(score_map(of_one_question, FigureContext())) == []
 
     check_cases(check, cases)
 
@@ -420,7 +421,7 @@ def test_a_map_is_symmetric_with_letters_and_links(panels: list[tuple[Any, dict[
     letters = {"yan": "D", "zoe": "E", "b": "B", "c": "C", "org/a@1": "A"}
     wording = {("r", "q"): Wording("How much?")}
     places = [pair_anchor("b", "org/a@1"), pair_anchor("b", "b")]
-    (figure,) = agreement_map(metrics, blocks(metrics), wording, places, letters)
+    (figure,) = agreement_map(metrics, FigureContext(wording, blocks(metrics), places, letters))
     ((panel, words),) = panels
     assert panel.rows == ["yan  D", "zoe  E", "b  B", "c  C", "a  A"]
     assert panel.columns == ["D", "E", "B", "C", "A"]
@@ -437,7 +438,7 @@ def test_a_map_is_symmetric_with_letters_and_links(panels: list[tuple[Any, dict[
         "description": "Heat map of Cohen's kappa of every pair of yan, zoe, b, c, a.",
     }  # fmt: skip
     assert [title for title, _ in figure.numbers] == ["How much?"]
-    list(agreement_map(metrics, [], {}, (), {"b": "B"}))  # a rater without a letter
+    list(agreement_map(metrics, FigureContext(letters={"b": "B"})))  # a rater without a letter
     assert panels[-1][0].columns == list("12345")
 
 
@@ -445,7 +446,7 @@ def test_the_maps_of_questions_past_the_limit_are_counted(panels: list[tuple[Any
     def of_questions(count: int) -> Any:
         panels.clear()
         pairs = [kappa(pair[0], pair[1], 0.5, f"q{number}") for number in range(count) for pair in ("ab", "bc")]
-        (figure,) = agreement_map(pairs, [], {})
+        (figure,) = agreement_map(pairs, FigureContext())
         return [words["heading"] for _, words in panels], figure.notes
 
     assert of_questions(1) == (["q0"], [])
@@ -462,7 +463,7 @@ def test_colours_of_scores_go_between_the_ends_of_the_scale(panels: list[tuple[A
         score("m", "q", 9.0, versions="yes"),
         undefined(MetricKind("group_mean_score"), "none", dims=score("x", "q", 1).dims),
     ]  # fmt: skip
-    (figure,) = score_map(metrics, blocks(metrics), {("r", "q"): Wording("How much?", scale=(1, 5))})
+    (figure,) = score_map(metrics, FigureContext({("r", "q"): Wording("How much?", scale=(1, 5))}, blocks(metrics)))
     ((panel, words),) = panels
     assert (panel.rows, panel.columns) == (["people", "m"], ["How much?", "p, c"])
     assert panel.values == [[1.5, None], [2.5, 4.5]]
@@ -479,7 +480,7 @@ def test_scores_past_the_limits_are_counted(
     panels: list[tuple[Any, dict[str, str]]], raters: int, questions: int, noted: bool
 ) -> None:
     metrics = [score(f"m{rater}", f"q{place}", rater) for rater in range(raters) for place in range(questions)]
-    (figure,) = score_map(metrics, [], {})
+    (figure,) = score_map(metrics, FigureContext())
     rows, columns = min(raters, MAX_SCORED), min(questions, MAX_QUESTIONS)
     assert (len(panels[0][0].rows), len(panels[0][0].columns)) == (rows, columns)
     left = [*(f"m{rater}" for rater in range(rows, raters)), *(f"q{place}" for place in range(columns, questions))]
@@ -514,7 +515,7 @@ def figures_of_answers(
     pairs: Sequence[tuple[Mapping[str, str], PairedScores]] = (),
     places: Sequence[str] = (),
 ) -> list[PageFigure]:
-    return list(observed_figures(Observations(list(confusions), list(pairs)), [], LABELLED, places))
+    return list(observed_figures(Observations(list(confusions), list(pairs)), FigureContext(LABELLED, (), places)))
 
 
 def points(kind: str, rater: str, n: int, *, drawn: int | None = None) -> PairedScores:
