@@ -29,7 +29,7 @@ from actors.ids import content_id
 from actors.status import PROCESS_DIED, TIMED_OUT, Reason, Status, failed_status
 from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
-from jobs.runtime.board import BoardPart, RunBoard
+from jobs.runtime.board import RunBoard, part_of
 from jobs.runtime.process.console import say
 from jobs.runtime.worker_reports import REMEDY, WarningCounts
 
@@ -205,23 +205,12 @@ class Attempts:
 
     def __init__(self, board: RunBoard | None, stage: str, timeout_s: float | None = None) -> None:
         self._board, self._stage, self._timeout_s = board, stage, timeout_s
+        self._ledger, self._devices = part_of(board, Ledger), part_of(board, BadDevices)
         self._device = device_of_process() if board is not None else Device("")
         self._running: list[str] = []  # keys of this process's attempts
 
-    @property
-    def _ledger(self) -> BoardPart[Ledger]:
-        assert self._board is not None
-        return self._board.part(Ledger)
-
-    @property
-    def _devices(self) -> BoardPart[BadDevices]:
-        assert self._board is not None
-        return self._board.part(BadDevices)
-
     def begin(self, *key: str) -> int:
         """Record an attempt and return the number of earlier ones during which the process ended."""
-        if self._board is None:
-            return 0
         self._running.append(self._key(key))
         return self._ledger.ask(0, Ledger.begin, self._running[-1], self._timeout_s)
 
@@ -231,9 +220,8 @@ class Attempts:
 
     def end(self, *key: str, by_device: bool = True) -> None:
         """Record that the attempt is done; `by_device`: the device took part in it, which shows that it works."""
-        if self._board is not None:
-            self._running.remove(self._key(key))
-            self._ledger.tell(Ledger.end, self._key(key), self._device.name if by_device else "")
+        self._running.remove(self._key(key))
+        self._ledger.tell(Ledger.end, self._key(key), self._device.name if by_device else "")
 
     @contextlib.contextmanager
     def start(self) -> Iterator[None]:
@@ -269,8 +257,7 @@ class Attempts:
 
     def give_up(self, unit: str, reason: str) -> None:
         """Leave out a unit."""
-        if self._board is not None:
-            self._ledger.tell(Ledger.give_up, unit, reason)
+        self._ledger.tell(Ledger.give_up, unit, reason)
 
     def leave(self, error: Exception) -> NoReturn:
         """End this process because its device failed, so that Ray starts the actor again where there is room.
@@ -290,11 +277,10 @@ class Attempts:
 
     def _condemn(self, reason: str) -> None:
         """Stop using the device in this run, and warn the user."""
-        assert self._board is not None
         self._devices.ask(None, BadDevices.condemn, self._device, reason)
         self._ledger.tell(Ledger.forget_attempts, self._device.name)
         text = f"{self._device.name} {reason}; it is not used any more in this run"
-        self._board.part(WarningCounts).tell(WarningCounts.warn, text, {"node": self._device.machine})
+        part_of(self._board, WarningCounts).tell(WarningCounts.warn, text, {"node": self._device.machine})
 
     def _check_others(self) -> None:
         """Check that there is another device.
@@ -305,14 +291,11 @@ class Attempts:
         bad = self._devices.ask({}, BadDevices.bad_devices)
         gpus = {(device.node, gpu) for device in bad for gpu in device.gpus}
         left = _cluster_gpus() - len(gpus)
-        if self._device.gpus and (left >= len(self._device.gpus) or (self._grows and len(gpus) < GROWING_FAULTS)):
+        grows = self._board is not None and self._board.grows and len(gpus) < GROWING_FAULTS
+        if self._device.gpus and (left >= len(self._device.gpus) or grows):
             return
         listed = "; ".join(f"{device.name} {reason}" for device, reason in bad.items())
         raise RunError(f"{listed}; no other GPU is left: repair or replace the machine and run the same command again")
-
-    @property
-    def _grows(self) -> bool:
-        return self._board is not None and self._board.grows
 
     def _occupy(self) -> None:
         assert self._board is not None

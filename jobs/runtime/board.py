@@ -50,7 +50,7 @@ class RunBoard:
 
     def part(self, kind: type[T], *, timeout: float = ANSWER_S) -> "BoardPart[T]":
         """Return the run's part of this class; `timeout` is the longest wait for an answer."""
-        return BoardPart(self, kind, timeout)
+        return RemotePart(self, kind, timeout)
 
     def forget(self) -> None:
         """Remove what belongs to the run, without waiting."""
@@ -58,17 +58,30 @@ class RunBoard:
 
 
 class BoardPart(Generic[T]):
+    """Calls the methods of an object that the workers of a run share; this one is of this process alone."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._part = kind()
+
+    def tell(self, method: Callable[Concatenate[T, P], object], *arguments: P.args, **_: P.kwargs) -> None:
+        """Call a method, without waiting."""
+        method(self._part, *arguments, **_)
+
+    def ask(self, otherwise: R, method: Callable[Concatenate[T, P], R], *arguments: P.args, **_: P.kwargs) -> R:
+        """Return the result of a method, or `otherwise` while the board restarts, which must not end the run."""
+        return method(self._part, *arguments, **_)
+
+
+class RemotePart(BoardPart[T]):
     """Calls the methods of a run's part of the board."""
 
     def __init__(self, board: RunBoard, kind: type[T], timeout: float) -> None:
         self._board, self._kind, self._timeout = board, kind, timeout
 
     def tell(self, method: Callable[Concatenate[T, P], object], *arguments: P.args, **_: P.kwargs) -> None:
-        """Call a method, without waiting."""
         self._board.actor.call.remote(self._board.run, self._kind, method, arguments)
 
     def ask(self, otherwise: R, method: Callable[Concatenate[T, P], R], *arguments: P.args, **_: P.kwargs) -> R:
-        """Return the result of a method, or `otherwise` while the board restarts, which must not end the run."""
         import ray
 
         call = self._board.actor.call.remote(self._board.run, self._kind, method, arguments)
@@ -77,6 +90,11 @@ class BoardPart(Generic[T]):
         except (ray.exceptions.RayError, TimeoutError):
             return otherwise
         return result
+
+
+def part_of(board: RunBoard | None, kind: type[T]) -> BoardPart[T]:
+    """Return the part of this class, of the run or, without a board, of this process."""
+    return board.part(kind) if board is not None else BoardPart(kind)
 
 
 # By node and job of the driver: a later Ray session of this process has another board.
@@ -150,7 +168,7 @@ class Reporter:
     """
 
     def __init__(self, board: RunBoard | None, stage: str, on_flush: Callable[[], None] | None = None) -> None:
-        self._counts = board.part(StageCounts) if board is not None else None
+        self._counts = part_of(board, StageCounts)
         self._stage, self._on_flush = stage, on_flush
         self._done = self._errors = 0
         self._notes: Counter[str] = Counter()
@@ -168,6 +186,6 @@ class Reporter:
         """Send the counts now."""
         if self._on_flush is not None:
             self._on_flush()
-        if self._counts is not None and (self._done or self._errors or self._notes):
+        if self._done or self._errors or self._notes:
             self._counts.tell(StageCounts.add, self._stage, self._done, self._errors, dict(self._notes))
         self._done, self._errors, self._notes, self._sent = 0, 0, Counter(), time.monotonic()

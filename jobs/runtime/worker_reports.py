@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.errors import ModelError, first_line
 from jobs.errors import InputError, RunError
-from jobs.runtime.board import DRIVER_ANSWER_S, RunBoard
+from jobs.runtime.board import DRIVER_ANSWER_S, RunBoard, part_of
 from jobs.runtime.cluster import local_ray
 from jobs.store.counts import Failures, ItemErrors
 from jobs.store.files import faults
@@ -133,8 +133,7 @@ def reported_errors(board: RunBoard | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if board is not None:
-            board.part(WorkerErrors).ask(None, WorkerErrors.add, run_error(error))
+        part_of(board, WorkerErrors).ask(None, WorkerErrors.add, run_error(error))
         raise
 
 
@@ -217,8 +216,7 @@ class ErrorLimit:
     """
 
     def __init__(self, board: RunBoard | None, share: float | None) -> None:
-        self._board, self._share = board, share
-        self._of_process = ErrorTotals()
+        self._totals, self._share = part_of(board, ErrorTotals), share
 
     def check(self, unit: ItemErrors) -> None:
         """Count a unit's errors before it is written.
@@ -228,15 +226,10 @@ class ErrorLimit:
         """
         if self._share is None or not unit.items:
             return
-        total = self._sum(unit.of_unit())
+        total = self._totals.ask(ItemErrors(), ErrorTotals.add_errors, unit.of_unit())
         if total.items < LEAST_ITEMS or total.failed < LEAST_FAILED or total.failed <= self._share * total.items:
             return
         raise RunError(sentence(total, self._share))
-
-    def _sum(self, unit: ItemErrors) -> ItemErrors:
-        if self._board is None:
-            return self._of_process.add_errors(unit)
-        return self._board.part(ErrorTotals).ask(ItemErrors(), ErrorTotals.add_errors, unit)
 
 
 def sentence(total: ItemErrors, share: float) -> str:

@@ -16,7 +16,7 @@ from jobs.runtime.outcomes import Manifest, Plan, PlannedTable
 from jobs.runtime.pipeline import pipelines
 from jobs.runtime.pipeline.pipelines import Step
 from jobs.runtime.planning import estimates
-from jobs.runtime.planning.plan_sums import PlanSums
+from jobs.runtime.planning.estimates import PlanSums
 from jobs.runtime.process import console
 from jobs.store.files import locations
 

@@ -8,13 +8,14 @@ measurement in `conf/measured/` (`jobs.runtime.planning.expected_pace`). To get 
 import math
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from actors.quantities import quantity
 from jobs.runtime.configuration.resources import Resources, StageResources
+from jobs.runtime.outcomes import PlannedTable
 from jobs.runtime.planning.rate_tables import Prices, UnpricedError, machines_for
 from jobs.store.files.locations import is_s3
 from jobs.store.runs.run_units import Amounts
@@ -162,6 +163,56 @@ class Forecast:
             "requests": {"put": self.requests.put, "get": self.requests.get},
             "currency": self.cluster.prices and self.cluster.prices.currency,
         }
+
+
+@dataclass
+class PlanSums:
+    """The sums over planned tables; intervals are added as if all estimates were too high or too low together."""
+
+    units: int = 0
+    done: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: Spread = NOTHING
+    cpu_hours: Spread = NOTHING
+    gpu_hours: Spread = NOTHING
+    money: Spread | None = None
+    currency: str = ""
+    unpriced: int = 0  # tables whose machines have no price
+    requests: Requests = field(default_factory=Requests)
+
+    def add(self, table: PlannedTable) -> bool:
+        """Add a table; return False if its time is unknown."""
+        amounts, estimated = table.amounts, table.estimated
+        self.units += amounts.units
+        self.done += amounts.done
+        self.rows += amounts.rows
+        self.bytes += amounts.bytes
+        if estimated is None:  # a job without an estimate, which takes seconds
+            return True
+        self.requests += estimated.requests
+        if estimated.seconds is None or estimated.cpu_hours is None or estimated.gpu_hours is None:
+            return False
+        self.seconds += estimated.seconds
+        self.cpu_hours += estimated.cpu_hours
+        self.gpu_hours += estimated.gpu_hours
+        self.unpriced += bool(estimated.cluster.unpriced)
+        if estimated.money is not None and estimated.cluster.prices is not None:
+            self.money = estimated.money + (self.money or NOTHING)
+            self.currency = estimated.cluster.prices.currency
+        return True
+
+    def lines(self) -> Iterator[str]:
+        """Yield the sums, one per line."""
+        yield f"time   {hours(self.seconds)}"
+        yield f"CPUs   {amount(self.cpu_hours, 1)} CPU-hours"
+        if self.gpu_hours.high:
+            yield f"GPUs   {amount(self.gpu_hours, 1)} GPU-hours"
+        if requests := requests_text(self.requests):
+            yield f"S3     {requests}"
+        if self.money is not None:
+            lack = f", without {self.unpriced} whose machines have no price" if self.unpriced else ""
+            yield f"money  {self.currency} {amount(self.money, 2)}{lack}"
 
 
 def pace_of(ended: Iterable[tuple[float, int]], *, together: int = 1) -> Pace | None:

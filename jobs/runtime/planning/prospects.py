@@ -12,9 +12,8 @@ from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.resources import Demand, Resources, check_machines, demands, startable
 from jobs.runtime.outcomes import Plan
 from jobs.runtime.planning import estimates, summary
-from jobs.runtime.planning.estimates import Cluster, Forecast
+from jobs.runtime.planning.estimates import Cluster, Forecast, PlanSums
 from jobs.runtime.planning.expected_pace import Expectation, Work
-from jobs.runtime.planning.plan_sums import PlanSums
 from jobs.runtime.planning.rate_tables import Gpu, Prices, gpu_named, gpu_of, read_measurements, read_prices
 from jobs.store import run_files
 from jobs.store.files import locations

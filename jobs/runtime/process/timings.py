@@ -7,10 +7,8 @@ model's libraries and loading its weights, and how long the first batch took.
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from jobs.runtime.board import RunBoard
+from jobs.runtime.board import RunBoard, part_of
 
 START, FIRST = "start", "first batch"
 
@@ -31,10 +29,10 @@ class PhaseTimes:
 
 
 class WorkerTimes:
-    """Reports, from a worker, the times of its actor's start and first batch; does nothing without a board."""
+    """Reports, from a worker, the times of its actor's start and first batch."""
 
-    def __init__(self, board: "RunBoard | None", actor: str) -> None:
-        self._times = board.part(PhaseTimes) if board is not None else None
+    def __init__(self, board: RunBoard | None, actor: str) -> None:
+        self._times = part_of(board, PhaseTimes)
         self._actor, self._left = actor, [START, FIRST]
         self.begin()
 
@@ -44,7 +42,7 @@ class WorkerTimes:
 
     def end(self) -> None:
         """End the phase; phases after the first batch are not reported."""
-        if self._left and self._times is not None:
+        if self._left:
             self._times.tell(PhaseTimes.spend, self._actor, self._left.pop(0), time.perf_counter() - self._begun)
 
 

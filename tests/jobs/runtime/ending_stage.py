@@ -9,7 +9,7 @@ import pyarrow as pa
 from actors import schemas
 from actors.status import Status
 from actors.vlm.errors import EngineError
-from jobs.runtime.board import ANSWER_S, BoardPart, RunBoard
+from jobs.runtime.board import ANSWER_S, BoardPart, RemotePart, RunBoard
 from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, Stage
 from jobs.runtime.stage_runners import StageRunner
 from jobs.store.units import Unit
@@ -42,7 +42,7 @@ class LocalBoard(RunBoard):
         return LocalPart(self, kind, timeout)
 
 
-class LocalPart(BoardPart[T]):
+class LocalPart(RemotePart[T]):
     """Calls a part of this process."""
 
     _board: LocalBoard

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from jobs.runtime.planning.estimates import (
     GETS_PER_INPUT,
     Cluster,
     Forecast,
+    Pace,
+    PlanSums,
     Requests,
     Spread,
     cluster_of,
@@ -24,7 +27,6 @@ from jobs.runtime.planning.estimates import (
     lines,
     pace_of,
 )
-from jobs.runtime.planning.plan_sums import PlanSums
 from jobs.runtime.planning.rate_tables import Machine, Prices, UnpricedError, machines_for, read_prices
 from jobs.runtime.planning.summary import PlannedTable
 from jobs.store.files.objects import Object
@@ -321,3 +323,44 @@ def test_an_estimate_from_a_measurement_has_no_coverage_and_machines_have_a_pric
     assert estimates.actual(Cluster(2), 1, 7, "rows", 2)["money"] is None
     assert comparison({"source": "measured"}, {}) == ""
     assert comparison({"source": "measured"}, {"seconds": 2.0}) == "2.0 s; estimate: measured"
+
+
+ON_GPUS = Cluster(gpus=2, prices=Prices("2026-01-01", "r", "EUR", ()), per_hour=3.0, cpus=8)
+WITHOUT_PRICE = Cluster(gpus=1, cpus=4, unpriced="no such machine")
+ONE_PER_SECOND = Pace(Spread(1.0, 0.5, 2.0), 10)
+
+
+def planned_table(estimated: Forecast | None, **amounts: int) -> PlannedTable:
+    counted: Any = SimpleNamespace(**dict.fromkeys(("units", "done", "rows", "bytes"), 0) | amounts)
+    return PlannedTable("out", counted, estimated)
+
+
+def test_each_line_has_the_sum_of_its_kind_over_the_tables() -> None:
+    sums = PlanSums()
+    assert sums.add(
+        planned_table(
+            Forecast(3600, "rows", ONE_PER_SECOND, Requests(1, 10), ON_GPUS), units=3, done=1, rows=3600, bytes=5
+        )
+    )
+    assert sums.add(
+        planned_table(
+            Forecast(1800, "rows", ONE_PER_SECOND, Requests(2, 20), WITHOUT_PRICE), units=2, done=2, rows=7, bytes=6
+        )
+    )
+    assert sums.add(planned_table(None, units=1, rows=1))
+    assert sums.add(planned_table(Forecast(7200, "rows", ONE_PER_SECOND, Requests(), ON_GPUS)))
+    assert not sums.add(planned_table(Forecast(9, "rows", None, Requests(4, 40), ON_GPUS), units=10))
+    assert (sums.units, sums.done, sums.rows, sums.bytes) == (16, 3, 3608, 11)
+    assert list(sums.lines()) == [
+        "time   3:30 h (1:45 h to 7:00 h)",
+        "CPUs   26.0 (13.0 to 52.0) CPU-hours",
+        "GPUs   6.5 (3.2 to 13.0) GPU-hours",
+        "S3     about 7 PUT and 70 GET requests",
+        "money  EUR 9.00 (4.50 to 18.00), without 1 whose machines have no price",
+    ]
+
+
+def test_tables_without_gpus_requests_and_prices_have_two_lines() -> None:
+    sums = PlanSums()
+    sums.add(planned_table(Forecast(3600, "rows", ONE_PER_SECOND, Requests(), Cluster(gpus=0, cpus=1))))
+    assert [line.split()[0] for line in sums.lines()] == ["time", "CPUs"]
