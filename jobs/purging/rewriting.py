@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from jobs.errors import RunError
 from jobs.purging.needles import Needles, columns_to_read
@@ -25,12 +24,12 @@ from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.footers import Footer
 from jobs.store.identity import EXCLUSIONS
-from jobs.store.json_types import FooterJson, GenerationJson, ReplacedJson
-from jobs.store.object_rows import open_rows, reading_rows
+from jobs.store.json_types import CountsJson, GenerationJson, ReplacedJson
+from jobs.store.object_rows import row_groups
 from jobs.store.pieces import range_without, with_range
-from jobs.store.reading import TableSource, open_table, whole_of
+from jobs.store.reading import TableSource, open_table, rejects_of, whole_of
 from jobs.store.run_files import CONFIG, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
-from jobs.store.runs.run_units import written_unit
+from jobs.store.runs.run_units import generation_of, written_unit
 from jobs.store.units import OWN_ROWS, WHOLE, Unit
 from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
 from jobs.tables import TABLES
@@ -149,8 +148,8 @@ def _rewrite_table(
         unit, its_range = moved.renewed(footer.unit)
         again += unit is None
         task_unit = _without_pictures(unit or footer.unit, needles)
-        rows, mentions = _matching(footer.object.uri, needles, TABLES[table.name].key)
-        rejects = list(_rejects(table.uri, footer))
+        rows, mentions = _matching(footer, needles, TABLES[table.name].key)
+        rejects = list(rejects_of(table.uri, footer))
         kept_rejects = [reject for reject in rejects if not _names(reject, needles)]
         purged += len(rows) + len(rejects) - len(kept_rejects)
         mentioning += mentions
@@ -209,10 +208,11 @@ def _frozen(table: TableSource) -> Iterator[Unit]:
         yield from run_files.read_inputs(run_uri(table.uri, INPUTS))
 
 
-def _matching(uri: str, needles: Needles, key: Sequence[str]) -> tuple[np.ndarray, int]:
+def _matching(footer: Footer, needles: Needles, key: Sequence[str]) -> tuple[np.ndarray, int]:
     """Return int64[removed], the positions of the rows to remove, and the number of other rows with a mention."""
     gone, first, mentioning = [NO_ROWS], 0, 0
-    for rows in _row_groups(uri, narrow=True):
+    columns = columns_to_read(footer.schema)
+    for rows in row_groups(footer.object.uri, columns=columns) if columns != [] else ():
         of_gone, of_mentioning = needles.masks(rows, key)
         gone.append(first + np.flatnonzero(of_gone))
         first += rows.num_rows
@@ -220,30 +220,9 @@ def _matching(uri: str, needles: Needles, key: Sequence[str]) -> tuple[np.ndarra
     return np.concatenate(gone), mentioning
 
 
-def _row_groups(uri: str, *, narrow: bool = False) -> Iterator[pa.Table]:
-    """Yield the row groups of an object; `narrow`: only the columns by which rows are matched."""
-    fs, path = locations.filesystem(uri)
-    with contextlib.ExitStack() as stack:
-        with reading_rows(uri):
-            file: pq.ParquetFile = stack.enter_context(open_rows(uri, stack.enter_context(fs.open_input_file(path))))
-        columns = columns_to_read(file.schema_arrow) if narrow else None
-        for group in range(file.num_row_groups if columns != [] else 0):
-            with reading_rows(uri):
-                rows = file.read_row_group(group, columns=columns)
-            yield rows
-
-
-def _rejects(table: str, footer: Footer) -> Iterator[Reject]:
-    record = footer.record
-    if record is None or not sum(record["counts"]["rejected"].values()):
-        return
-    for rows in _row_groups(rejects_uri(table, footer.unit.name, record["generation"])):
-        yield from (Reject(**row) for row in rows.to_pylist())
-
-
 def rejects_to_remove(table: TableSource, needles: Needles) -> int:
     """Return the number of the table's rejects that name a picture."""
-    return sum(_names(reject, needles) for footer in table.footers for reject in _rejects(table.uri, footer))
+    return sum(_names(reject, needles) for reject in table.rejects())
 
 
 def _names(reject: Reject, needles: Needles) -> bool:
@@ -264,11 +243,10 @@ def _rewrite_unit(
     old, key = Counts.from_json(record["counts"]), TABLES[table.name].key
     stored = {key.decode(): value.decode() for key, value in footer.schema.metadata.items()}
     metadata = {key[7:]: text for key, text in stored.items() if key[:7] == "remine." and key[7:] not in BASE_METADATA}
-    dim = next((field.type.list_size for field in footer.schema if pa.types.is_fixed_size_list(field.type)), None)
-    target = Target(table.uri, table.name, metadata, record["identity"], record["versions"], dim)
+    target = Target(table.uri, table.name, metadata, record["identity"], record["versions"], footer.dim)
     retired = (*map(_anonymous, record["retired"]), _anonymous(record))
     with UnitWriter(target, UnitTask(unit, record["generation"] + 1, retired), replaced=replaced) as writer:
-        for rows in _row_groups(footer.object.uri):
+        for rows in row_groups(footer.object.uri):
             gone, _ = needles.masks(rows, key)
             stays = needles.without_mentions(rows.filter(pa.array(~gone)), key)
             writer.write(stays.replace_schema_metadata(None))
@@ -283,16 +261,11 @@ def _rewrite_unit(
         locations.remove([rejects_uri(table.uri, unit.name, record["generation"])])
 
 
-def _anonymous(generation: GenerationJson | FooterJson) -> GenerationJson:
+def _anonymous(generation: GenerationJson) -> GenerationJson:
     """Return an earlier generation without examples of failures and matches of exclusions, which name pictures."""
     tallies = {name: tally for name, tally in generation["counts"]["tallies"].items() if name != TALLY}
-    return {
-        "version": generation["version"],
-        "generation": generation["generation"],
-        "counts": {**generation["counts"], "failures": {}, "tallies": tallies},
-        "begun": generation["begun"],
-        "seconds": generation["seconds"],
-    }
+    counts: CountsJson = {**generation["counts"], "failures": {}, "tallies": tallies}
+    return {**generation_of(generation), "counts": counts}
 
 
 def _object(uri: str) -> Object:

@@ -60,6 +60,12 @@ class Footer:
         return Counts.from_json(record["counts"]) if record else Counts(self.rows, self.rows)
 
     @property
+    def dim(self) -> int | None:
+        """The length of the vectors; None in a table without vectors."""
+        types = (field.type for field in self.schema)
+        return next((kind.list_size for kind in types if pa.types.is_fixed_size_list(kind)), None)
+
+    @property
     def unit(self) -> Unit:
         """The unit of the record; without a record, that of the file."""
         record = self.record

@@ -63,6 +63,14 @@ def open_rows(uri: str, stream: Any, *, dictionaries: Sequence[str] = ()) -> Row
 
 
 @contextlib.contextmanager
+def opened_rows(uri: str) -> Iterator[RowGroups]:
+    """Yield the data object at `uri`, opened for reading its rows. Raises as `reading_rows`."""
+    fs, path = locations.filesystem(uri)
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
+        yield file
+
+
+@contextlib.contextmanager
 def reading_rows(uri: str) -> Iterator[None]:
     """Turn the error of damaged rows of `uri` into a RunError with the uri.
 
@@ -143,9 +151,9 @@ def read_rows(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Tab
 
 
 def row_groups(
-    uri: str, limit: int | None, columns: Sequence[str] | None, dictionaries: Sequence[str]
+    uri: str, limit: int | None = None, columns: Sequence[str] | None = None, dictionaries: Sequence[str] = ()
 ) -> Iterator[pa.Table]:
-    """Yield the rows of an object by row group; only the first `limit` rows if it is not None."""
+    """Yield the rows of an object by row group; only the first `limit` rows if any. Raises as `read_unit`."""
     fs, path = locations.filesystem(uri)
     with contextlib.ExitStack() as stack:
         with reading_rows(uri):
@@ -197,8 +205,7 @@ class RowLookup:
     def matching(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
         """Yield the rows whose key is in `wanted` (None: all), one row group of the objects at a time."""
         for uri in self._uris:
-            fs, path = locations.filesystem(uri)
-            with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
+            with opened_rows(uri) as file:
                 file.check_columns([self._key, *self._columns])
                 yield file.schema_arrow.empty_table().select([self._key, *self._columns])
                 for group in range(file.num_row_groups):

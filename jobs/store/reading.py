@@ -18,7 +18,7 @@ from jobs.store.files.objects import CompactList, HashSet, Object
 from jobs.store.files.read_ahead import ahead
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.identity import TABLE
-from jobs.store.object_rows import open_rows, reading_rows, row_groups, weight_of
+from jobs.store.object_rows import opened_rows, row_groups, weight_of
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, read_json, run_uri
 from jobs.store.table_plan import first_rows
 from jobs.store.units import Unit
@@ -83,14 +83,7 @@ class TableSource:
     def rejects(self) -> Iterator[Reject]:
         """Yield the rejects of each unit's current generation, in order of unit name and as written."""
         for footer in self.footers:
-            record = footer.record
-            if record is None or not sum(record["counts"]["rejected"].values()):
-                continue
-            uri = rejects_uri(self.uri, record["unit"]["name"], record["generation"])
-            fs, path = locations.filesystem(uri)
-            with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
-                for batch in file.iter_batches(REJECTS_HELD):
-                    yield from (Reject(**row) for row in batch.to_pylist())
+            yield from rejects_of(self.uri, footer)
 
     def batches(self, columns: Sequence[str] | None = None, *, dictionaries: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Yield the rows, one row group at a time, in order of unit name.
@@ -130,6 +123,16 @@ class TableSource:
     def _limited(self) -> Iterator[tuple[Footer, int | None]]:
         of_uri = {footer.object.uri: footer for footer in self.footers}
         return ((of_uri[unit.inputs[0].uri], unit.limit) for unit in self.units())
+
+
+def rejects_of(table: str, footer: Footer) -> Iterator[Reject]:
+    """Yield the rejects of a unit's generation, of the table at `table`."""
+    record = footer.record
+    if record is None or not sum(record["counts"]["rejected"].values()):
+        return
+    with opened_rows(rejects_uri(table, record["unit"]["name"], record["generation"])) as file:
+        for batch in file.iter_batches(REJECTS_HELD):
+            yield from (Reject(**row) for row in batch.to_pylist())
 
 
 def whole_of(uri: str, objects: Sequence[Object]) -> Object:
@@ -280,8 +283,7 @@ def schema_fault(footer: Footer) -> str | None:
     name = _metadata(footer.schema, "table")
     if name not in tables.TABLES or _metadata(footer.schema, "version") != str(tables.table(name).version):
         return None
-    length = next((field.type.list_size for field in footer.schema if pa.types.is_fixed_size_list(field.type)), None)
-    if footer.schema.equals(tables.table(name, dim=length).schema()):
+    if footer.schema.equals(tables.table(name, dim=footer.dim).schema()):
         return None
     return f"its schema is not that of table {name}; the file is damaged or was rewritten"
 

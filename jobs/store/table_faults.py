@@ -21,7 +21,7 @@ from jobs.store.files import locations
 from jobs.store.files.faults import is_damage
 from jobs.store.footers import Footer, Footers, data_objects, read_footer
 from jobs.store.keys import duplicate_keys
-from jobs.store.object_rows import open_rows, reading_rows
+from jobs.store.object_rows import row_groups
 from jobs.store.reading import TableSource, schema_fault
 from jobs.store.run_files import (
     IDENTITY,
@@ -229,7 +229,7 @@ def _unit_row_faults(footer: Footer) -> Iterator[Fault]:
     statuses: Counter[str] = Counter()
     has_status = "status" in footer.schema.names
     try:
-        for rows in _row_groups(uri):
+        for rows in row_groups(uri):
             rows.validate(full=True)  # also checks that strings are UTF-8
             if has_status:
                 statuses.update({e["values"]: e["counts"] for e in pc.value_counts(rows["status"]).to_pylist()})
@@ -242,13 +242,6 @@ def _unit_row_faults(footer: Footer) -> Iterator[Fault]:
     if has_status and footer.record is not None and statuses != footer.counts.status:
         problem = f"statuses {dict(statuses)}, its footer says {dict(footer.counts.status)}"
         yield Fault(uri, problem, uri, in_content=True)
-
-
-def _row_groups(uri: str) -> Iterator[pa.Table]:
-    fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
-        for group in range(file.num_row_groups):
-            yield file.read_row_group(group)
 
 
 def sound_part(uri: str) -> TableSource | None:

@@ -15,7 +15,7 @@ from jobs.judging.rating_tables import GROUPS
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys, shared_key
-from jobs.store.object_rows import open_rows, reading_rows
+from jobs.store.object_rows import row_groups
 from jobs.store.reading import TableSource, open_table, refuse_absent
 from jobs.store.table_plan import WHOLE, limit_of, trials
 from jobs.tables import TABLES
@@ -330,11 +330,8 @@ def _create(connection: "duckdb.DuckDBPyConnection", name: str) -> None:
 def _row_groups(source: TableSource, columns: Sequence[str]) -> Iterator[tuple[str, int, pa.Table]]:
     """Yield the data object, the number and the rows of each row group."""
     for footer in source.footers:
-        uri = footer.object.uri
-        filesystem, path = locations.filesystem(uri)
-        with reading_rows(uri), filesystem.open_input_file(path) as stream, open_rows(uri, stream) as file:
-            for group in range(file.num_row_groups):
-                yield uri, group, file.read_row_group(group, columns=list(columns)).select(columns)
+        for group, rows in enumerate(row_groups(footer.object.uri, columns=columns)):
+            yield footer.object.uri, group, rows.select(columns)
 
 
 def _placed(rows: pa.Table, file: int, group: int, first: int) -> pa.Table:

@@ -16,8 +16,7 @@ from actors.status import Status
 from jobs.html.formats import in_words
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import Rubrics
-from jobs.store.files import locations
-from jobs.store.object_rows import SharedLookup, open_rows, reading_rows
+from jobs.store.object_rows import SharedLookup, opened_rows
 from jobs.store.reading import TableSource
 from jobs.viewer.queries import fetch
 
@@ -315,6 +314,5 @@ class PictureBytes:
 
     def _read(self, file: int, row_group: int) -> pa.ChunkedArray:
         uri = self._files[file]
-        filesystem, path = locations.filesystem(uri)
-        with reading_rows(uri), filesystem.open_input_file(path) as stream, open_rows(uri, stream) as parquet:
+        with opened_rows(uri) as parquet:
             return parquet.read_row_group(row_group, columns=["bytes"])["bytes"]

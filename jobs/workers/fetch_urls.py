@@ -25,7 +25,7 @@ from jobs.runtime.board import Reporter
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.files.spool import Spool
-from jobs.store.object_rows import open_rows, read_unit, reading_rows
+from jobs.store.object_rows import opened_rows, read_unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.workers.cluster_limiter import ClusterLimiter
 
@@ -196,8 +196,7 @@ def _merged(task: UnitTask, out: str, fetched: Iterator[ImageRow]) -> Iterator[I
 
 def _batches(uri: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a data object, only a few at a time because they contain pictures."""
-    fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(uri, stream) as file:
+    with opened_rows(uri) as file:
         yield from file.iter_batches(batch_size=READ_ROWS)
 
 

@@ -132,20 +132,24 @@ def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str
     record = footer.record if footer is not None else None
     if record is None:
         return UnitTask(unit)
-    written: GenerationJson = {
-        "generation": record["generation"],
-        "version": record["version"],
-        "counts": record["counts"],
-        "begun": record["begun"],
-        "seconds": record["seconds"],
-    }
-    retired = (*record["retired"], written)
+    retired = (*record["retired"], generation_of(record))
     following = record["generation"] + 1
     if not is_current(unit, record, target.identity):
         return UnitTask(unit, following, retired)
     if any(record["counts"]["status"].get(status) for status in retry):
         return UnitTask(unit, following, retired, tuple(retry))
     return None
+
+
+def generation_of(record: GenerationJson) -> GenerationJson:
+    """Return what is kept of a unit's record when a new generation replaces it."""
+    return {
+        "generation": record["generation"],
+        "version": record["version"],
+        "counts": record["counts"],
+        "begun": record["begun"],
+        "seconds": record["seconds"],
+    }
 
 
 def count_done(amounts: Amounts, unit: Unit, footer: Footer | None, target: Target) -> None:

@@ -24,7 +24,9 @@ from jobs.purging.rewriting import (
     rewrite_tables,
 )
 from jobs.runtime.selection.exclusions import KEPT, TALLY
+from jobs.store.files import locations
 from jobs.store.files.objects import Object
+from jobs.store.footers import Footer, read_footer
 from jobs.store.pieces import FROM, PIECES, TO, piece_of
 from jobs.store.reading import open_table
 from jobs.store.run_files import begun_units
@@ -36,12 +38,18 @@ from tests.jobs.purged_run import IDS, PICTURES, write
 GONE = content_id("gone")
 
 
+def footer_at(path: Path) -> Footer:
+    footer = read_footer(locations.find(str(path))[0])
+    assert footer is not None
+    return footer
+
+
 def test_positions_are_those_in_the_object_whatever_its_row_groups(tmp_path: Path) -> None:
     ids = ["a", "gone", "b", "c", "gone", "gone", "d"]
     table = pa.table({"image_id": ids, "title": ["", "", "", "", "", "", ""]})
     for rows in (2, 3, 10):
         pq.write_table(table, tmp_path / "unit.parquet", row_group_size=rows)
-        removed, mentions = _matching(str(tmp_path / "unit.parquet"), Needles(Gone({"gone"})), ("image_id",))
+        removed, mentions = _matching(footer_at(tmp_path / "unit.parquet"), Needles(Gone({"gone"})), ("image_id",))
         assert (removed.tolist(), removed.dtype, mentions) == ([1, 4, 5], np.int64, 0)
 
 
@@ -98,7 +106,7 @@ def test_rows_with_mentions_are_counted_in_all_row_groups(tmp_path: Path) -> Non
     rows = pa.table({"image_id": ["a", GONE, "b", "c"], "title": [f"of {GONE}", GONE, f"see {GONE}", "d"]})
     pq.write_table(rows, tmp_path / "unit.parquet", row_group_size=1)
     needles = Needles(Gone({GONE}, pictures={GONE}))
-    removed, mentions = _matching(str(tmp_path / "unit.parquet"), needles, ("image_id",))
+    removed, mentions = _matching(footer_at(tmp_path / "unit.parquet"), needles, ("image_id",))
     assert (removed.tolist(), mentions) == ([1], 2)
 
 
