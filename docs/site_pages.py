@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 from jobs.metrics.kinds import KIND_OF
 from jobs.runtime.command_line import cli, commands, help_text
-from jobs.runtime.configuration import config, key_comments
+from jobs.runtime.configuration import config, key_types
 from jobs.tables import TABLES, WRITTEN_BY
 
 ROOT = Path(__file__).parents[1]
@@ -71,7 +71,7 @@ def _cell(text: str) -> str:
 def _jobs() -> Iterator[str]:
     yield "# Jobs and their keys\n\nAs `remine JOB --help` prints them; a default of ??? is required.\n"
     yield "Every job that writes a table has these keys, and those that use Ray also `ray.*` and `resources.*`:\n"
-    texts = key_comments.explanations(config.Writing)
+    texts = key_types.explanations(config.Writing)
     yield "| key | |\n|---|---|"
     yield from (f"| `{name}` | {_cell(text)} |" for name, text in texts.items())
     for name in commands.JOBS:

@@ -11,7 +11,7 @@ import yaml
 
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
-from jobs.runtime.command_line.arguments import to_overrides
+from jobs.runtime.command_line.cli import to_overrides
 from jobs.runtime.command_line.commands import JOBS
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration import resources as res

@@ -8,25 +8,46 @@ import sys
 
 from actors import ROOT
 from jobs.errors import InputError
+from jobs.runtime.command_line.extras import version
 from jobs.runtime.process.console import say
 
 FOLDER = ROOT / "jobs"
 LIBRARIES = {"__init__", "__main__", "tables", "errors"}  # files in jobs/ that are not commands
 JOBS = tuple(sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in LIBRARIES))
 
+# Scripts that shells load, which ask `remine --complete` for candidates.
+_BASH = """_remine() {
+  local word="${COMP_LINE:0:COMP_POINT}"
+  local -a words
+  read -ra words <<< "$word"
+  [[ "$word" == *" " ]] && words+=("")
+  local last="${words[-1]}" prefix=""
+  # Bash splits words at = and replaces only what follows it.
+  [[ "$last" == *=* ]] && prefix="${last%%=*}="
+  local candidate
+  COMPREPLY=()
+  while IFS= read -r candidate; do
+    [[ -n "$candidate" ]] && COMPREPLY+=("${candidate#"$prefix"}")
+  done < <(remine --complete "${words[@]:1}" 2>/dev/null)
+  [[ "${COMPREPLY[0]:-}" == *= ]] && compopt -o nospace
+}
+complete -o default -F _remine remine"""
+_ZSH = """#compdef remine
+_remine() {
+  local -a candidates
+  candidates=("${(@f)$(remine --complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  compadd -S '' -a candidates
+  (( ${#candidates} && ${#candidates[1]} )) || _files
+}
+compdef _remine remine"""
+_FISH = """complete -c remine -f -a '(remine --complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'"""
+SHELLS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
 
 def summary(name: str) -> str:
     """Return the first line of the docstring of module `jobs.<name>`, without importing the module."""
     with (FOLDER / f"{name}.py").open(encoding="utf-8") as lines:
         return next(lines).strip().strip('"').rstrip()
-
-
-def version() -> str:
-    """Return the versions of remine and of Python."""
-    import platform
-    from importlib import metadata
-
-    return f"remine {metadata.version('remine')}, Python {platform.python_version()}"
 
 
 def run() -> int:
@@ -94,16 +115,14 @@ def candidates(words: list[str]) -> list[str]:
         return [name for name in (*JOBS, "completion") if name.startswith(word)]
     if before[0] != "completion" and before[0] not in JOBS:
         return []
-    from jobs.runtime.command_line import cli, completion
-
     if before[0] == "completion":
-        return [shell for shell in completion.SHELLS if shell.startswith(word)]
-    return completion.of_job(before[0], cli.job(before[0]).schema, before[1:], word)
+        return [shell for shell in SHELLS if shell.startswith(word)]
+    from jobs.runtime.command_line import cli, help_text
+
+    return help_text.completions(before[0], cli.job(before[0]).schema, before[1:], word)
 
 
 def _print_completion(shells: list[str]) -> int:
-    from jobs.runtime.command_line.completion import SHELLS
-
     if len(shells) != 1 or shells[0] not in SHELLS:
         say(f"error: completion: name one shell of {', '.join(SHELLS)}", err=True)
         return InputError.exit_code

@@ -1,4 +1,4 @@
-"""The extras of `pip install` that have the packages that only some jobs need."""
+"""The installed version, and the extras of `pip install` that have the packages that only some jobs need."""
 
 # extra of pyproject.toml -> the modules of its packages; the package itself where it has no module to import
 MODULES = {
@@ -34,3 +34,11 @@ def command(extra: str) -> str:
     if extra in OWN_VERSIONS:
         return f"pip install -e '.[models,{extra}]' in a separate environment"
     return f"pip install -c constraints.txt -e '.[{extra}]'"
+
+
+def version() -> str:
+    """Return the versions of remine and of Python."""
+    import platform
+    from importlib import metadata
+
+    return f"remine {metadata.version('remine')}, Python {platform.python_version()}"

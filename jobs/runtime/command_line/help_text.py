@@ -1,6 +1,6 @@
-"""Text of `--help`: the keys of a job, with their defaults and explanations.
+"""Text of `--help`, the keys of a job with their defaults and explanations, and their completion in shells.
 
-The explanation of a key is its comment (`jobs.runtime.configuration.key_comments`). A comment that begins with
+The explanation of a key is its comment (`jobs.runtime.configuration.key_types`). A comment that begins with
 `rarely:` puts the key, and those below it, in a separate section. Keys that choose a file of `conf/` are listed with
 the available files.
 """
@@ -10,13 +10,22 @@ import shutil
 import textwrap
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
 from types import NoneType
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_origin
 
 from jobs.runtime.configuration import config, config_files
-from jobs.runtime.configuration.key_comments import RARELY, all_comments, explanations
-from jobs.runtime.configuration.key_types import MISSING, alternatives, defaults, groups, nested_dataclass
+from jobs.runtime.configuration.key_types import (
+    MISSING,
+    RARELY,
+    all_comments,
+    alternatives,
+    defaults,
+    explanations,
+    groups,
+    hints,
+    nested_dataclass,
+    type_of,
+)
 from jobs.runtime.configuration.resources import Resources, StageResources
 
 REQUIRED, REST = MISSING, "…"  # in place of a default: the key is required; its keys are listed below it
@@ -45,12 +54,9 @@ def keys(job: str, schema: type) -> Iterator[HelpKey]:
     First come the keys that choose a file of conf/ (except those that choose none by default), then the keys of this
     job alone, those that it shares with some jobs, and those of every job; each group in the order of declaration.
     """
-    rare = set(rare_names(schema, ""))
     chosen = {name: option or NONE for name, option in groups(schema).items()}
-    listed = list(_below(schema, config.compose(job, schema, []), chosen, ""))
-    for key in sorted(listed, key=lambda key: _rank(key.name.split(".")[0], chosen, _separate_names(schema))):
-        parts = key.name.split(".")
-        yield replace(key, rare=any(".".join(parts[:length]) in rare for length in range(1, len(parts) + 1)))
+    listed = _below(schema, config.compose(job, schema, []), chosen, "", rare=False)
+    yield from sorted(listed, key=lambda key: _rank(key.name.split(".")[0], chosen, _separate_names(schema)))
 
 
 def _rank(name: str, chosen: Mapping[str, str], separate: Container[str]) -> int:
@@ -59,76 +65,53 @@ def _rank(name: str, chosen: Mapping[str, str], separate: Container[str]) -> int
     return 0 if chosen.get(name, NONE) != NONE else 1 if name in separate else 2
 
 
-@cache
-def _separate_names(schema: type) -> frozenset[str]:
+def _separate_names(schema: type) -> set[str]:
     """Return the new fields of the first class, among `schema` and its bases, that declares any."""
-    of_bases = (
-        {field.name for base in owner.__bases__ if is_dataclass(base) for field in fields(base)}
-        for owner in schema.__mro__
-    )
-    declared = map(set, map(inspect.get_annotations, schema.__mro__))
-    return frozenset(
-        next(
-            names
-            for declared_names, inherited in zip(declared, of_bases, strict=True)
-            if (names := declared_names - inherited)
-        )
-    )
-
-
-def rare_names(schema: type, prefix: str) -> Iterator[str]:
-    """Yield the dotted keys that are marked as rarely set by their comments."""
-    hints = get_type_hints(schema)
-    for name, comment in all_comments(schema).items():
-        if comment.startswith(RARELY):
-            yield prefix + name
-        elif (inner := nested_dataclass(hints[name])) not in (None, Resources):
-            yield from rare_names(inner, f"{prefix}{name}.")
+    for owner in schema.__mro__:
+        inherited = {field.name for base in owner.__bases__ if is_dataclass(base) for field in fields(base)}
+        if names := inspect.get_annotations(owner).keys() - inherited:
+            return names
+    return set()
 
 
 def stage_keys() -> Iterator[HelpKey]:
     """Yield the keys of each stage under `resources`, then those of Ray itself."""
     texts = explanations(StageResources)
-    for name, kind in get_type_hints(StageResources).items():
+    for name, kind in hints(StageResources).items():
         yield HelpKey(f"resources.STAGE.{name}", REST, _kind(kind), texts.get(name, ""))
     texts = explanations(Resources)
-    for name, kind in get_type_hints(Resources).items():
+    for name, kind in hints(Resources).items():
         if not is_dataclass(kind):
             yield HelpKey(f"resources.{name}", REST, _kind(kind), texts.get(name, ""))
 
 
 def stages() -> list[str]:
     """Return the values of STAGE in `resources.STAGE.KEY`."""
-    return [name for name, kind in get_type_hints(Resources).items() if kind is StageResources]
+    return [name for name, kind in hints(Resources).items() if kind is StageResources]
 
 
-def _below(schema: type, values: Any, chosen: Mapping[str, str], prefix: str) -> Iterator[HelpKey]:
-    texts = explanations(schema)
-    hints = get_type_hints(schema)
+def _below(schema: type, values: Any, chosen: Mapping[str, str], prefix: str, *, rare: bool) -> Iterator[HelpKey]:
     for field in fields(schema):
-        name, kind = prefix + field.name, hints[field.name]
+        name, kind, comment = prefix + field.name, hints(schema)[field.name], all_comments(schema)[field.name]
         if field.name == "name" and prefix.rstrip(".") in chosen:
             continue  # the name of a file of conf/: the group's key chooses another file
-        group = not prefix and field.name in chosen
-        inner = nested_dataclass(kind)
-        value = values[field.name]
-        text = texts.get(field.name, "") or (_first_line(inner) if inner else "")
-        if group:
-            yield HelpKey(name, chosen[field.name], "", text, config_files.options(field.name, inner))
+        is_group, inner, value = not prefix and field.name in chosen, nested_dataclass(kind), values[field.name]
+        is_rare = rare or comment.startswith(RARELY)
+        text = comment.removeprefix(RARELY) or (_first_line(inner) if inner else "")
+        if is_group:
+            yield HelpKey(name, chosen[field.name], "", text, config_files.options(field.name, inner), rare=is_rare)
         elif inner is not None:
-            yield HelpKey(f"{name}.…", REST, "", text)
-        if inner is Resources:
-            continue
-        if inner is not None and value is None:
-            unset = _below(inner, defaults(inner), chosen, f"{name}.")
-            yield from (replace(key, default="null" if key.default == REQUIRED else key.default) for key in unset)
-        elif inner is not None and value != REQUIRED:
-            yield from _below(inner, value, chosen, f"{name}.")
-        elif isinstance(value, dict) and value and not group:
-            for entry in value:
-                yield HelpKey(f"{name}.{entry}", _format_default(value[entry]), "", text)
-        elif not group:
-            yield HelpKey(name, _format_default(value), _kind(kind), text)
+            yield HelpKey(f"{name}.…", REST, "", text, rare=is_rare)
+        if inner is not None and inner is not Resources and value != REQUIRED:
+            below = _below(inner, defaults(inner) if value is None else value, chosen, f"{name}.", rare=is_rare)
+            for key in below:
+                yield replace(key, default=NONE) if value is None and key.default == REQUIRED else key
+        elif inner is None and not is_group:
+            entries = value if isinstance(value, dict) and value else None
+            for entry in entries or ():
+                yield HelpKey(f"{name}.{entry}", _format_default(value[entry]), "", text, rare=is_rare)
+            if entries is None:
+                yield HelpKey(name, _format_default(value), _kind(kind), text, rare=is_rare)
 
 
 def _first_line(schema: type) -> str:
@@ -191,3 +174,26 @@ def _lines(key: HelpKey, width: int) -> str:
     if len(head) < KEY_COLUMN and wrapped:
         return "\n".join([head.ljust(KEY_COLUMN) + wrapped[0].lstrip(), *wrapped[1:]])
     return "\n".join([head, *wrapped])
+
+
+def completions(job: str, schema: type, before: list[str], word: str) -> list[str]:
+    """Return the keys or values that begin with `word`, after the words `before` of the same job.
+
+    A word without `=` is completed to `key=`, in the form in which it was typed (`--key`), without keys that are
+    already given; a value is completed to the files of its group in `conf/`, or to true and false.
+    """
+    dashes = "--" if word.startswith("-") else ""
+    options = {key.name: key.options for key in keys(job, schema) if not key.name.endswith(".…")}
+
+    def values(key: str) -> tuple[str, ...]:
+        return options.get(key) or (("true", "false") if bool in alternatives(type_of(schema, key)) else ())
+
+    name, equals, _ = word.removeprefix(dashes).partition("=")
+    if equals:
+        texts = [f"{dashes}{name}={value}" for value in values(name)]
+    elif not dashes and before and before[-1].startswith("--") and "=" not in before[-1]:
+        texts = list(values(before[-1].removeprefix("--")))
+    else:
+        present = {text.removeprefix("--").partition("=")[0] for text in before}
+        texts = [f"{dashes}{key}{'' if dashes else '='}" for key in options if key not in present]
+    return [text for text in texts if text.startswith(word)]

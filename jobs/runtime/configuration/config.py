@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 from actors.errors import FileError, first_line
 from actors.local_models import is_local
 from jobs.errors import InputError
-from jobs.runtime.configuration import config_files, key_comments, key_values
+from jobs.runtime.configuration import config_files, key_types, key_values
 from jobs.runtime.configuration.key_types import (
     LISTS,
     MISSING,
@@ -470,5 +470,5 @@ def _hint_below(name: str, node: Mapping[str, Any]) -> str:
 
 def _hint_of_comments(name: str, schema: type) -> str:
     """Return a hint with the only key whose explanation begins with `name`, such as `draw.n` for "size"."""
-    keys = [key for key, text in key_comments.comments_below(schema) if re.match(rf"{re.escape(name)}\b", text)]
+    keys = [key for key, text in key_types.comments_below(schema) if re.match(rf"{re.escape(name)}\b", text)]
     return f" (did you mean {keys[0]}?)" if len(keys) == 1 else ""

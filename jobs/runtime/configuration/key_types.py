@@ -1,11 +1,16 @@
 """Declaration of configuration keys by the fields of a job's dataclass, and the types of these keys."""
 
 import functools
+import inspect
+import re
+import textwrap
 import types
 from collections.abc import Iterator
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import asdict, field, fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from jobs.runtime.configuration.resources import Resources
 
 MISSING: Any = "???"  # the default of a key that is required
 UNKNOWN = object()  # the type of a key that does not exist
@@ -74,3 +79,51 @@ def defaults(schema: type) -> dict[str, Any]:
         value = key.default if key.default_factory is NO_DEFAULT else key.default_factory()
         values[key.name] = MISSING if value is NO_DEFAULT else asdict(value) if is_dataclass(value) else value
     return values
+
+
+RARELY = "rarely: "  # begins the comment of a key that few users set
+_DECLARED = re.compile(r" {4}(\w+): ")
+
+
+def comments_below(schema: type, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted keys of `schema` with their comments, except those of `resources`."""
+    for name, comment in explanations(schema).items():
+        yield prefix + name, comment
+        if (inner := nested_dataclass(hints(schema)[name])) not in (None, Resources):
+            yield from comments_below(inner, f"{prefix}{name}.")
+
+
+def explanations(schema: type) -> dict[str, str]:
+    """Return the comment, without `rarely:`, on each field's declaration in `schema` or a class that it extends."""
+    return {name: comment.removeprefix(RARELY) for name, comment in all_comments(schema).items()}
+
+
+@functools.cache
+def all_comments(schema: type) -> dict[str, str]:
+    """Return the comments as `explanations` does, but with `rarely:`."""
+    comments: dict[str, str] = {}
+    for owner in reversed(schema.__mro__):
+        if is_dataclass(owner):
+            comments |= {name: text for name, text in _comments(owner).items() if text or name not in comments}
+    return comments
+
+
+def _comments(owner: type) -> dict[str, str]:
+    """Return the comments next to each field that a class declares, or above it."""
+    comments: dict[str, str] = {}
+    declared, above, name = inspect.get_annotations(owner), "", ""
+    for line in textwrap.dedent(inspect.getsource(owner)).split("\n"):
+        match = _DECLARED.match(line)
+        if match and match[1] in declared:
+            name = match[1]
+            comments[name], above = above, ""
+        elif line.startswith("    #"):
+            name, above = "", line.lstrip("# ").strip()
+            continue
+        elif not line.startswith(("     ", "    )")):  # not a continuation of the field
+            name = above = ""
+        _, mark, comment = line.partition("  # ")
+        if name and mark:
+            is_first = match is not None or not comments[name]
+            comments[name] = comment.strip() if is_first else f"{comments[name]} {comment.strip()}"
+    return comments

@@ -1,16 +1,21 @@
 """`--help` explains every key of every job, with its default and what it can be."""
 
 import inspect
+import os
 import re
+import shutil
+import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from jobs.runtime.command_line import cli, commands, help_text
+from jobs.runtime.command_line.commands import SHELLS
 from jobs.runtime.command_line.help_text import HelpKey
-from jobs.runtime.configuration import config_files, key_comments
-from jobs.runtime.configuration.key_types import groups
+from jobs.runtime.configuration import config_files, key_types
+from jobs.runtime.configuration.key_types import defaults, groups
 from tests.cases import check_cases
 
 
@@ -80,7 +85,7 @@ def test_keys_that_choose_a_file_and_those_of_the_job_itself_come_first() -> Non
 
 
 def test_comments_are_found_next_to_a_key_above_it_and_in_a_base() -> None:
-    assert key_comments.explanations(Derived) == {
+    assert key_types.explanations(Derived) == {
         "kept": "from the base",
         "changed": "what the job says",
         "above": "On a separate line.",
@@ -125,8 +130,9 @@ def test_a_key_that_chooses_a_file_names_those_that_there_are() -> None:
 
 
 def test_rarely_needed_keys_and_those_below_them_have_their_own_section() -> None:
-    assert key_comments.explanations(Marked)["seldom"] == "says what it is"
-    assert set(help_text.rare_names(Marked, "")) == {"seldom", "below.b", "hidden"}
+    assert key_types.explanations(Marked)["seldom"] == "says what it is"
+    below = help_text._below(Marked, defaults(Marked), {}, "", rare=False)
+    assert {key.name for key in below if key.rare} == {"seldom", "below.b", "hidden.…", "hidden.a", "hidden.b"}
     text = help_text.render("judge", cli.job("judge").schema)
     first, rare = text.split("Rarely needed:")
     for key, is_rare in {"targets": False, "plan": False, "model.revision": True, "ray.address": True}.items():
@@ -156,3 +162,51 @@ def test_every_job_with_stages_declares_them() -> None:
     silent = [name for name in commands.JOBS
               if "resources" in groups(cli.job(name).schema) and not cli.job(name).pools]  # fmt: skip
     assert silent == ["run"]  # whose steps may have any
+
+
+def test_candidates() -> None:
+    cases = [
+        ([], [*commands.JOBS, "completion"]),
+        (["jud"], ["judge"]),
+        (["nosuch", "x"], []),
+        (["completion", "b"], ["bash"]),
+        (["parse", "overw"], ["overwrite="]),
+        (["parse", "--overw"], ["--overwrite"]),
+        (["parse", "overwrite="], ["overwrite=true", "overwrite=false"]),
+        (["judge", "model=local-t"], ["model=local-text-tiny", "model=local-tiny"]),
+        (["judge", "--model=local-ti"], ["--model=local-tiny"]),
+        (["judge", "--model", "local-ti"], ["local-tiny"]),
+        (["judge", "input=x", "inpu"], []),
+        (["judge", "--input", ""], []),
+    ]
+
+    def check(words: list[str], candidates: list[str]) -> None:
+        assert commands.candidates(words) == candidates
+
+    check_cases(check, cases)
+
+
+def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.run_command(["completion", "tcsh"]) == 2
+    assert "bash, zsh, fish" in capsys.readouterr().err
+    assert commands.run_command(["completion", "bash"]) == 0
+    assert capsys.readouterr().out.strip() == SHELLS["bash"]
+
+
+def test_bash_completes_words_that_contain_an_equals_sign(tmp_path: Path) -> None:
+    command = tmp_path / "remine"
+    root = Path(__file__).resolve().parents[4]
+    command.write_text(f"#!/bin/sh\ncd '{root}' && exec '{sys.executable}' -m jobs \"$@\"\n")
+    command.chmod(0o755)
+    script = f"""{SHELLS["bash"]}
+COMP_LINE='remine judge model=local-t'; COMP_POINT=${{#COMP_LINE}}
+_remine 2>/dev/null; echo "${{COMPREPLY[@]}}"
+"""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [bash, "-c", script], check=False, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["local-text-tiny", "local-tiny"]
