@@ -91,18 +91,10 @@ class Progress:
         grows: whether the cluster may get more machines.
     """
 
-    def __init__(
-        self,
-        job: str,
-        stages: list[StageProgress],
-        *,
-        grows: bool = False,
-        stream: Any = None,
-        live: bool | None = None,
-    ) -> None:
+    def __init__(self, job: str, stages: list[StageProgress], *, grows: bool) -> None:
         self._job, self._stages = job, stages
-        self._stream = stream or sys.stderr
-        self._live = (self._stream.isatty() and not console.is_json()) if live is None else live
+        self._stream = sys.stderr
+        self._live = self._stream.isatty() and not console.is_json()
         self._line_every_s = line_interval(os.environ)
         self.board = open_board(job, grows=grows)
         self._totals = Totals()
