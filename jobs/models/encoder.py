@@ -15,12 +15,12 @@ from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.configuration.resources import Resources
-from jobs.runtime.lifecycle import JobRun
 from jobs.store.pieces import read_piece
 from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
     from actors.encoders.encoder_sources import EncoderFacts
+    from jobs.runtime.lifecycle import JobRun
 
 
 PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "error_message"]
@@ -148,7 +148,7 @@ VECTORS = EncoderInput(read_vectors, "item_id")
 
 
 def stream_encoded(
-    run: JobRun,
+    run: "JobRun",
     embedder: EmbedderConfig,
     rows: EncoderInput,
     actor: type,
