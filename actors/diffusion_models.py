@@ -9,7 +9,7 @@ from actors.devices import check_device, check_dtype, find_device, find_dtype
 from actors.errors import ModelError, first_line
 from actors.local_models import is_local
 from actors.model_files import check_stored_weights, check_weights, is_s3, read, resolve
-from actors.settings import Settings, check_positive
+from actors.settings import RuntimeOnly, Settings, check_positive
 from actors.untrusted import parse_json
 
 INDEX = "model_index.json"
@@ -23,7 +23,7 @@ class ImageModelSettings(Settings):
     checkpoint: str  # hub name, folder, s3://bucket/folder or local:NAME
     revision: str | None = None  # rarely: of the hub's repository: a branch, tag or commit
     dtype: str = "auto"  # rarely: auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
-    device: str = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1
+    device: RuntimeOnly[str] = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1
 
 
 @dataclass(kw_only=True)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from actors.devices import enable_onednn, find_device
-from actors.settings import Settings
+from actors.settings import RuntimeOnly, Settings
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ class SearchSettings(Settings):
 
     k: int = 10  # neighbours of each query
     score: str = INNER_PRODUCT  # inner_product, or cosine: the vectors' lengths divided out
-    device: str = "auto"  # rarely: cuda if there is one, else cpu
+    device: RuntimeOnly[str] = "auto"  # rarely: cuda if there is one, else cpu
 
     def __post_init__(self) -> None:
         super().__post_init__()

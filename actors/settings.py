@@ -1,10 +1,19 @@
-"""Bases of the settings dataclasses of stages, which the configuration of a job extends."""
+"""Bases of the settings dataclasses of stages, which the configuration of a job extends.
+
+Every key of a configuration is part of the identity of the table that the job writes, unless its type says otherwise:
+`RuntimeOnly[int]` is a key that changes no rows, and `Location[str]` the place of data, whose content the job adds to
+the identity or to the units (`jobs.store.identity.identity_of`).
+"""
 
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 Part = TypeVar("Part", bound="Settings")
 LONGEST = 100  # characters
+NOT_IDENTIFYING = "not part of a table's identity"
+Kind = TypeVar("Kind")
+RuntimeOnly = Annotated[Kind, NOT_IDENTIFYING]
+Location = Annotated[Kind, NOT_IDENTIFYING]
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,7 @@ from actors.marking.methods import ClaimsMarking, DirectMarking
 from actors.marking.span_prompts import Description, Kind, MarkingStep, Marks, Request, SpanPrompts, kinds_from
 from actors.pictures import PictureError
 from actors.rows import SpanRow
-from actors.settings import ConditionSettings, check_positive
+from actors.settings import ConditionSettings, RuntimeOnly, check_positive
 from actors.status import Status
 from actors.tallies import TallyingStage
 from actors.vlm import errors
@@ -37,7 +37,9 @@ class MarkingSettings(MemorySettings, ConditionSettings):
     span_prompts: dict[str, Any] = field(default_factory=dict)  # what the model is asked (conf/span_prompts)
     threshold: float = 0.5  # rarely: method=claims: the lowest probability of a marked claim
     max_tokens: int = 512  # rarely: tokens of one answer
-    group_rows: int | None = None  # rarely: most prompts in a batch that is written; null: what the memory budget holds
+    group_rows: RuntimeOnly[int | None] = (
+        None  # rarely: most prompts in a batch that is written; null: what the memory budget holds
+    )
 
     def __post_init__(self) -> None:
         check_positive(group_rows=self.group_rows)

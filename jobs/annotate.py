@@ -37,6 +37,7 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import table_plan
 from jobs.store.files import locations
+from jobs.store.identity import identity_of
 from jobs.store.reading import open_table
 from jobs.store.runs.place import purged_table
 from jobs.store.runs.table_run import open_run
@@ -44,6 +45,11 @@ from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
+
+ASSIGNING = (  # keys that determine the rows, whose hash is in the identity
+    "raters", "raters_encoding", "group", "per_item", "per_group", "quotas", "target", "shared", "together",
+    "per_rater", "audit", "auditor", "draw", "seed",
+)  # fmt: skip
 
 
 def execute(cfg: AnnotateConfig) -> Plan | Manifest:
@@ -113,10 +119,7 @@ def _plan(
 ) -> TablePlan:
     """Return the run of `assignments`; its identity is the plan and everything that people see."""
     config = asdict(cfg)
-    shown = {
-        key: config[key]
-        for key in ("tool", "files", "pictures", "picture_base", "show_columns", "welfare", "only_questions")
-    }
+    shown = identity_of(cfg, instead_of=[*ASSIGNING, "rubric", "span_labels", "questions_by"])
     if cfg.questions:
         shown |= {
             "questions": open_table(cfg.questions, "questions", key="questions").identity,

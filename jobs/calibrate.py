@@ -13,7 +13,7 @@ by people's ratings, and the scores stay log-likelihoods. The choice and its val
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,9 +31,11 @@ from jobs.judging.calibration import (
     read_reference,
 )
 from jobs.runtime.command_line import cli
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.runs.table_run import check_place, open_run
@@ -57,7 +59,7 @@ def execute(cfg: CalibrateConfig) -> Plan | Manifest:
     cfg = replace(cfg, condition=cfg.condition or (f"{base}; {CONDITION}" if base else CONDITION))
     excluded = exclusions.read_exclusions(cfg.exclusions)
     inputs = (source, *items, *open_tables([cfg.reference] if cfg.reference else [], "ratings"))
-    plan = _plan(cfg, inputs, question, rater=", ".join(raters), excluded=exclusions.identity(excluded))
+    plan = _plan(cfg, inputs, question, rater=", ".join(raters), excluded=excluded)
     if cfg.plan:
         return summary.plan_of("calibrate", plan)
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
@@ -117,7 +119,7 @@ def _plan(
     question: Question | None,
     *,
     rater: str,
-    excluded: Mapping[str, str],
+    excluded: Exclusions,
 ) -> TablePlan:
     """Return the plan of the ratings; `inputs` are the table of loglik and the tables that it is compared with."""
     source = inputs[0]
@@ -125,21 +127,14 @@ def _plan(
         kept = kept_rubric.read_kept(source)
     else:
         kept = kept_rubric.of_rubric(Rubric.from_dict(cfg.rubric), cfg.rubric)
-    keys = ("criterion", "threshold", "choose_on", "cross", "split_by", "seed", "condition")
     wholes = [table.whole() for table in inputs]
-    return TablePlan(
-        out=cfg.out,
-        table="ratings",
-        identity={
-            **{key: getattr(cfg, key) for key in keys},
-            "rubric": kept.sha256 if kept else None,
-            "inputs": [table.identity for table in inputs],
-            **excluded,
-        },
-        units=[Unit(unit.name, (*unit.inputs, *wholes), rows=unit.rows) for unit in source.units()],
-        config=asdict(cfg),
+    return plan_table(
+        cfg,
+        "ratings",
+        [Unit(unit.name, (*unit.inputs, *wholes), rows=unit.rows) for unit in source.units()],
+        {"rubric": kept.sha256 if kept else None, "inputs": [table.identity for table in inputs]},
+        excluded=excluded,
         metadata={**(kept.metadata if kept else {}), "rater": rater},
-        derived=True,
         files=kept.files if kept else {},
     )
 

@@ -14,9 +14,10 @@ copied unit by unit, in their parent's order.
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+from actors.settings import Location, RuntimeOnly
 from jobs.curation import curation_steps
 from jobs.curation.apply_rules import CurationTables, Selection, select
 from jobs.curation.curated_units import begun_pieces, pieces, write_pieces
@@ -26,6 +27,7 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
@@ -33,7 +35,6 @@ from jobs.store import table_plan
 from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
-from jobs.store.table_plan import TablePlan
 
 
 @dataclass
@@ -41,10 +42,10 @@ class CurateConfig(CurationRules, Writing):
     """Keys of `curate`."""
 
     input: str = MISSING  # a table of records (remine mine, or an earlier curate)
-    limit: int | None = None  # read only the first records, for a trial run in a separate table; null: all
+    limit: RuntimeOnly[int | None] = None  # read only the first records, for a trial run in a separate table; null: all
     unit_rows: int = 256  # rarely: selected rows per unit, the granularity of resuming in the jobs that follow
-    images: str | None = None  # a table of images (remine fetch): missing pictures and perceptual hashes
-    ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs of tables
+    images: Location[str | None] = None  # a table of images (remine fetch): missing pictures and perceptual hashes
+    ratings: Location[list[str]] = field(default_factory=list)  # tables of ratings, or globs of tables
 
 
 def execute(cfg: CurateConfig) -> Plan | Manifest:
@@ -59,14 +60,13 @@ def execute(cfg: CurateConfig) -> Plan | Manifest:
     selection = select(cfg, tables, exclusion_filter)
     earlier = curation_steps.selections(tables.records.counts().tallies)
     begun = None if cfg.overwrite else begun_pieces(cfg.out)
-    plan = TablePlan(
-        out=cfg.out,
-        table="records",
-        identity=identity(cfg, tables, selection, excluded),
-        units=list(pieces(tables.records, selection, cfg.unit_rows, begun=begun)),
-        config=asdict(cfg),
-        metadata={},
-        derived=True,
+    plan = plan_table(
+        cfg,
+        "records",
+        list(pieces(tables.records, selection, cfg.unit_rows, begun=begun)),
+        identity_entries(cfg, tables, selection),
+        instead_of=OF_SOME_RULES,
+        excluded=excluded,
         limit=table_plan.row_limit(tables.records, noun="records"),
     )
     if cfg.plan:
@@ -102,18 +102,15 @@ def open_tables(cfg: CurateConfig) -> CurationTables:
     return CurationTables(records, images, sorted(open_ratings(cfg.ratings), key=lambda source: source.uri))
 
 
-def identity(
-    cfg: CurateConfig, tables: CurationTables, selection: Selection, excluded: exclusions.Exclusions
-) -> dict[str, Any]:
-    """Return the settings and inputs on which the output depends, except those of rules that are not applied."""
+# Keys of rules that may not be applied, and of the draws.
+OF_SOME_RULES = ("near_duplicates", "near_distance", "draw", "downsample_from", "select", "starter")
+
+
+def identity_entries(cfg: CurateConfig, tables: CurationTables, selection: Selection) -> dict[str, Any]:
+    """Return the inputs, the applied rules and the keys of those that are not always applied."""
     entries: dict[str, Any] = {
         "input": tables.records.identity,
         "rules": [rule for rule in selection.decision.applied if rule != EXCLUDED],  # the list may grow
-        "unit_rows": cfg.unit_rows,
-        "thumbnails": cfg.thumbnails,
-        "page_rule": vars(cfg.page_rule),
-        "precedence": list(cfg.precedence),
-        **exclusions.identity(excluded),
     }
     if cfg.limit is not None:
         entries["limit"] = cfg.limit

@@ -10,7 +10,7 @@ with a status and no vector.
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs.errors import InputError
@@ -21,6 +21,7 @@ from jobs.models.encoder import (
     check_available,
     check_placement,
     encoder_facts,
+    encoder_identity,
     logit_scalars,
     stream_encoded,
 )
@@ -28,8 +29,10 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files.objects import CompactList
 from jobs.store.pieces import cut_of, in_pieces
 from jobs.store.reading import TableSource, open_table
@@ -64,7 +67,7 @@ def execute(cfg: EmbedConfig) -> Plan | Manifest:
         )
     if not cfg.only_plans:
         check_available(cfg.embedder)
-    plan = _plan(cfg, source, facts, exclusions.identity(excluded))
+    plan = _plan(cfg, source, facts, excluded)
     rows = TEXTS if source.name == "texts" else PICTURES
     run = lifecycle.begin("embed", cfg, plan, excluded, pools=rows.pools, note=f"{facts.dim} dimensions")
     if isinstance(run, Plan):
@@ -76,17 +79,17 @@ def execute(cfg: EmbedConfig) -> Plan | Manifest:
     return run.end()
 
 
-def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded: dict[str, str]) -> TablePlan:
+def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded: Exclusions) -> TablePlan:
     vectors = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
     cut = cut_of(cfg.out, actors=cfg.resources.embed.most_actors, overwrite=cfg.overwrite)
-    return TablePlan(
-        out=cfg.out,
-        table="embeddings",
-        identity={**vectors, "dtype": cfg.embedder.dtype, "input": source.identity, **excluded},
-        units=CompactList(in_pieces(source.units(), cut)),
-        config=asdict(cfg),
+    return plan_table(
+        cfg,
+        "embeddings",
+        CompactList(in_pieces(source.units(), cut)),
+        {**encoder_identity(cfg.embedder, facts), "input": source.identity},
+        instead_of=["embedder"],
+        excluded=excluded,
         metadata=vectors if cfg.only_plans else vectors | logit_scalars(cfg.embedder),
-        derived=True,
         dim=facts.dim,
         models={cfg.embedder.name: facts.encoder},
     )

@@ -15,17 +15,17 @@ the records' pictures, 300 pixels wide, from that data set's Parquet files; it s
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 
 from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.sources import picture_sources
 from jobs.sources.source_config import FetchConfig, SourcePlan
 from jobs.store.files import read_ahead
-from jobs.store.table_plan import TablePlan
+from jobs.store.identity import identity_of
 
 SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {
     "urls": picture_sources.url_plan,
@@ -35,24 +35,24 @@ SOURCES: dict[str, Callable[[FetchConfig], SourcePlan]] = {
     "wit_base": picture_sources.wit_base_plan,
 }
 
+OF_SOME_SOURCES = ("path", "form", "credits", "bytes_column", "key_column")  # keys that not every source has
+
 
 def execute(cfg: FetchConfig) -> Plan | Manifest:
     """Run the job and return the manifest, or the plan with plan=true; see the module's docstring."""
     check(cfg)
     source = SOURCES[cfg.source.name](cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = TablePlan(
-        out=cfg.out,
-        table="images",
-        identity={
-            "source": {"name": cfg.source.name, "max_bytes": cfg.source.max_bytes, **source.identity},
+    plan = plan_table(
+        cfg,
+        "images",
+        source.units,
+        {
+            "source": identity_of(cfg.source, source.identity, instead_of=OF_SOME_SOURCES),
             "input": source.records.identity if source.records else None,
-            "width": cfg.width,
-            **exclusions.identity(excluded),
         },
-        units=source.units,
-        config=asdict(cfg),
-        metadata={},
+        instead_of=["unit_rows", "verify_only"],  # of the source
+        excluded=excluded,
         derived=source.records is not None,
     )
     size = read_ahead.BLOCK if cfg.source.name == "webdataset" else None

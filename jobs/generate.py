@@ -79,17 +79,23 @@ def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
     )
     cfg = replace(cfg, engine=engine.name)
     dependencies = _dependencies(cfg, prompt)
-    identity = {
+    entries = {
         **dependencies,
-        "samples": cfg.samples,
-        "condition": cfg.condition,
         "refusals": content_id(json.dumps(cfg.refusals, sort_keys=True)),
         **sources.identity,
         **cfg.draw.identity,
-        **exclusions.identity(excluded),
     }
     metadata = {"model": cfg.model.rater, "prompt": prompt.instruction.name}
-    plan = model_plan(cfg, "responses", identity, units=drawn.units, metadata=metadata, files=engine.files)
+    plan = model_plan(
+        cfg,
+        "responses",
+        entries,
+        instead_of=["rubric", "engine", "draw"],
+        excluded=excluded,
+        units=drawn.units,
+        metadata=metadata,
+        files=engine.files,
+    )
     fields = prompt.instruction.context_fields
     pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model, fields=fields), *drawn.lines]
     run = lifecycle.begin("generate", cfg, plan, excluded, pools=pools, note=note, lines=lines)

@@ -12,12 +12,12 @@ models draw one after another into the same tables; the attribute `image_model` 
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.diffusion_models import DrawingSettings, ImageModelSettings
 from actors.quantities import quantity
-from actors.settings import check_positive
+from actors.settings import Location, check_positive
 from jobs.items_from import image_prompts, items_output
 from jobs.items_from.image_prompts import DrawnPictures, ImagePromptReader, PromptTables, model_of
 from jobs.models.image_model import ImageModelConfig, check_image_models
@@ -26,6 +26,7 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import LISTS, MISSING, conf_group
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
@@ -35,13 +36,15 @@ from jobs.store.reading import refuse_absent
 from jobs.store.runs.table_run import RunPart
 from jobs.store.table_plan import TablePlan, limited
 
+OPTIONS = ("width", "height", "steps", "guidance", "negative_prompt")  # null: left to the model's pipeline
+
 
 @dataclass
 class GenerateImagesConfig(DrawingSettings, FailingRows):
     """Keys of `generate_images`."""
 
-    input: str = MISSING  # a table of texts, or of items
-    texts: str | None = None  # for a table of items: their texts
+    input: Location[str] = MISSING  # a table of texts, or of items
+    texts: Location[str | None] = None  # for a table of items: their texts
     prompt_role: str = "prompt"  # role of the texts that are prompts
     samples: int = 1  # pictures per prompt
     image_model: ImageModelConfig = conf_group("sd3-medium", ImageModelConfig)
@@ -95,22 +98,15 @@ def _plan(
     excluded: Exclusions,
 ) -> TablePlan:
     identity = [model.identity for model in models]
-    return TablePlan(
+    return plan_table(
+        cfg,
+        "images",
+        prompts.units(drawn),
+        {**(identity[0] if len(models) == 1 else {"models": identity}), **cfg.options, **prompts.identity},
+        instead_of=["image_model", "image_models", *OPTIONS],
+        excluded=excluded,
         out=locations.join(locations.absolute(cfg.out), "images"),
-        table="images",
-        identity={
-            **(identity[0] if len(models) == 1 else {"models": identity}),
-            **cfg.options,
-            "seed": cfg.seed,
-            "samples": cfg.samples,
-            "prompt_role": cfg.prompt_role,
-            **prompts.identity,
-            **exclusions.identity(excluded),
-        },
-        units=prompts.units(drawn),
-        config=asdict(cfg),
         metadata={"image_model": ", ".join(model.rater for model in models)},
-        derived=True,
         models={model.name: model.rater for model in models},
     )
 

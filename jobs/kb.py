@@ -11,20 +11,22 @@ context of linked pictures. The column `source` of a text is its node. Pictures 
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
+from actors.settings import RuntimeOnly
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files, node_units
 from jobs.errors import check_least
 from jobs.runtime import lifecycle, outcomes
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows, check_plan
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import describe_all, prospect
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
-from jobs.store.table_plan import TablePlan, limited
+from jobs.store.table_plan import limited
 from jobs.store.units import unit_of_file
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit
 
@@ -35,7 +37,7 @@ class KbConfig(ReadingRows):
 
     knowledge_base: KnowledgeBaseConfig = conf_group("table", KnowledgeBaseConfig)
     # rarely: rows per unit of a Parquet file whose rows are sorted by node; other files are one unit
-    unit_rows: int = 20_000
+    unit_rows: RuntimeOnly[int] = 20_000
 
 
 def execute(cfg: KbConfig) -> Plan | Manifest:
@@ -44,22 +46,18 @@ def execute(cfg: KbConfig) -> Plan | Manifest:
     check_least("unit_rows", cfg.unit_rows, 1)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     files = find_files(cfg.knowledge_base)
-    source = asdict(cfg.knowledge_base)
     # With a limit a file is one unit, so that the limit applies to the whole file.
     whole = cfg.limit is not None
     node = cfg.knowledge_base.columns.node
     units = list(map(unit_of_file, files) if whole else node_units(files, node=node, unit_rows=cfg.unit_rows))
     plans = {
-        part: TablePlan(
+        part: plan_table(
+            cfg,
+            table,
+            units,
+            {"part": part},
+            excluded=excluded if part == "node_images" else None,
             out=locations.join(locations.absolute(cfg.out), part),
-            table=table,
-            identity={
-                "part": part,
-                "knowledge_base": {k: v for k, v in source.items() if k != "path"},
-                **(exclusions.identity(excluded) if part == "node_images" else {}),
-            },
-            units=units,
-            config=asdict(cfg),
             metadata={"knowledge_base": cfg.knowledge_base.name},
             derived=False,
         )

@@ -14,9 +14,10 @@ has several texts). remine evaluate computes how often the right node is among t
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
+from actors.settings import Location
 from jobs.errors import InputError, RunError, check_choice
 from jobs.retrieval.linking import (
     NEAR,
@@ -32,11 +33,12 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import TableSource, open_table
-from jobs.store.table_plan import TablePlan, limited
+from jobs.store.table_plan import limited
 
 CONTAMINATED = ("keep", "skip")
 
@@ -47,7 +49,7 @@ class LinkConfig(LinkSettings, ReadingRows):
 
     neighbors: str = MISSING  # a table of neighbors (remine retrieve): of pictures, or of the knowledge base's texts
     kb: LinkedKbConfig = field(default_factory=LinkedKbConfig)
-    pictures: str | None = None  # the queries' embeddings, for lemma_vision and gloss_vision
+    pictures: Location[str | None] = None  # the queries' embeddings, for lemma_vision and gloss_vision
     contaminated: str = "keep"  # skip: no links for a query that is a picture of the knowledge base
     images: str | None = None  # the queries' pictures, together with kb.images
 
@@ -58,21 +60,8 @@ def execute(cfg: LinkConfig) -> Plan | Manifest:
     neighbors = open_table(cfg.neighbors, "neighbors", key="neighbors")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     tables = open_link_tables(settings, cfg.kb, pictures=cfg.pictures, images=cfg.images)
-    plan = TablePlan(
-        out=cfg.out,
-        table="links",
-        identity={
-            **asdict(settings),
-            "contaminated": cfg.contaminated,
-            "neighbors": neighbors.identity,
-            **tables.identity,
-            **exclusions.identity(excluded),
-        },
-        units=neighbors.units(),
-        config=asdict(cfg),
-        metadata={"method": cfg.method},
-        derived=True,
-    )
+    entries = {"neighbors": neighbors.identity, **tables.identity}
+    plan = plan_table(cfg, "links", neighbors.units(), entries, excluded=excluded, metadata={"method": cfg.method})
     plan = limited(plan, cfg.limit, noun="pictures", count=queries_in)
     run = lifecycle.begin(
         "link", cfg, plan, excluded, pools=["link"], note=cfg.method, streamed=False, calibrates=False

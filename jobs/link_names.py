@@ -11,19 +11,21 @@ words, ignoring case, accents and punctuation. Of a name that the knowledge base
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from actors import schemas
+from actors.settings import RuntimeOnly
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.retrieval.lemma_index import LemmaIndex, phrase_hashes
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
@@ -32,7 +34,7 @@ from jobs.store.files import locations
 from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import TableSource, open_table
 from jobs.store.runs.table_run import check_place, open_run
-from jobs.store.table_plan import TablePlan, limited
+from jobs.store.table_plan import limited
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -58,7 +60,9 @@ class LinkNamesConfig(Writing):
     k: int = 20  # nodes per picture
     names: int = 5  # number of lines of a response that are read as names
     longest: int = 6  # number of words of the longest name
-    limit: int | None = None  # the names of the first pictures only, for a trial run in a separate table; null: all
+    limit: RuntimeOnly[int | None] = (
+        None  # the names of the first pictures only, for a trial run in a separate table; null: all
+    )
 
 
 def execute(cfg: LinkNamesConfig) -> Plan | Manifest:
@@ -73,19 +77,14 @@ def execute(cfg: LinkNamesConfig) -> Plan | Manifest:
     responses = open_table(cfg.responses, "responses", key="responses")
     nodes = open_table(locations.join(cfg.kb.path, "nodes"), "nodes", key="kb.path")
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = TablePlan(
-        out=cfg.out,
-        table="links",
-        identity={
-            **{name: getattr(cfg, name) for name in ("k", "names", "longest")},
-            "responses": responses.identity,
-            "nodes": nodes.identity,
-            **exclusions.identity(excluded),
-        },
-        units=[Unit(unit.name, (*unit.inputs, nodes.whole()), rows=unit.rows) for unit in responses.units()],
-        config=asdict(cfg),
+    plan = plan_table(
+        cfg,
+        "links",
+        [Unit(unit.name, (*unit.inputs, nodes.whole()), rows=unit.rows) for unit in responses.units()],
+        {"responses": responses.identity, "nodes": nodes.identity},
+        instead_of=["kb"],
+        excluded=excluded,
         metadata={"method": METHOD, "model": responses.metadata.get("remine.model", "")},
-        derived=True,
     )
     plan = limited(plan, cfg.limit, noun="pictures", count=lambda unit: distinct_values(unit.inputs[0].uri, "item_id"))
     if cfg.plan:

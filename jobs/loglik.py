@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.ids import content_id
 from actors.loglik_rater import QUESTION, LoglikRater, LoglikSettings, condition_of
+from actors.settings import Location
 from actors.vlm.settings import ModelSettings
 from jobs.errors import as_input_error
 from jobs.judging import kept_rubric, prompt_trial
@@ -46,7 +47,7 @@ class LoglikConfig(LoglikSettings, ModelsConfig):
     targets: Any = (
         None  # labels of items without their own: a file with one per line, [a,b], or a list of conf/target_lists
     )
-    reference: str | None = None  # ratings to compare with: a table or a glob
+    reference: Location[str | None] = None  # ratings to compare with: a table or a glob
 
 
 def execute(cfg: LoglikConfig) -> Plan | Manifest:
@@ -99,19 +100,24 @@ def _plan(
     cfg: LoglikConfig, prompt: AskedPrompt, targets: list[str], sources: ItemTables, excluded: Exclusions
 ) -> TablePlan:
     kept = kept_rubric.of_prompt(prompt.instruction, QUESTION, cfg.prompt)
-    identity = {
+    entries = {
         "prompt": prompt.identity,
         "targets": content_id(*targets),
         "settings": [pair.name for pair in cfg.pairs],
-        "condition": cfg.condition,
-        "max_context_tokens": cfg.max_context_tokens,
-        "empty_context": cfg.empty_context,
         **sources.identity,
-        **exclusions.identity(excluded),
     }
     units = sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
     metadata = {**kept.metadata, "rater": cfg.model.rater}
-    return model_plan(cfg, "ratings", identity, units=units, metadata=metadata, files=kept.files)
+    return model_plan(
+        cfg,
+        "ratings",
+        entries,
+        instead_of=["lambdas", "thresholds"],
+        excluded=excluded,
+        units=units,
+        metadata=metadata,
+        files=kept.files,
+    )
 
 
 def _longest(labels: Iterable[str]) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 
 from actors.ids import content_id
 from actors.marking.span_prompts import SpanPrompts
+from actors.settings import RuntimeOnly
 from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
 from jobs.annotation.span_labels import SpanLabels
@@ -34,7 +35,6 @@ from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import CompleteDrawConfig
-from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
@@ -47,7 +47,7 @@ class MarkSpansConfig(MarkingSettings, SeveralModelsConfig):
     span_labels: dict[str, Any] = conf_group("docent")
     span_prompts: dict[str, Any] = conf_group("docent")
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to mark
-    show_prompts: int = 0  # with plan=true: print the prompts about so many items
+    show_prompts: RuntimeOnly[int] = 0  # with plan=true: print the prompts about so many items
 
 
 def execute(cfg: MarkSpansConfig) -> Plan | Manifest:
@@ -71,7 +71,15 @@ def _mark_spans(cfg: MarkSpansConfig, _: None) -> Plan | Manifest:
     if cfg.plan and cfg.shows_picture:
         note += model_run.expected_tokens(cfg.model, sources.pictures)
     metadata = {"rater": cfg.model.rater, "method": cfg.method}
-    plan = model_plan(cfg, "spans", _identity(cfg, sources, excluded), units=drawn.units, metadata=metadata)
+    plan = model_plan(
+        cfg,
+        "spans",
+        _identity_entries(cfg, sources),
+        instead_of=["span_prompts", "span_labels", "threshold", "draw"],
+        excluded=excluded,
+        units=drawn.units,
+        metadata=metadata,
+    )
     lines = [*plan_lines(cfg, cfg.model), *drawn.lines]
     run = lifecycle.begin("mark_spans", cfg, plan, excluded, pools=["judge"], note=note, lines=lines)
     reader = Reader("items", tuple(sources.joined_tables), (), cfg.shows_picture, whole_texts=True)
@@ -103,22 +111,18 @@ def _sources(cfg: MarkSpansConfig) -> ItemTables:
     )
 
 
-def _identity(cfg: MarkSpansConfig, sources: ItemTables, excluded: Exclusions) -> dict[str, Any]:
-    """Return everything that the rows depend on besides the model."""
+def _identity_entries(cfg: MarkSpansConfig, sources: ItemTables) -> dict[str, Any]:
+    """Return what the rows depend on besides the model and the other keys."""
     labels = [[kind.name, kind.kind, kind.role, list(kind.labels.items())] for kind in cfg.kinds]
     return {
-        "method": cfg.method,
         "prompts": {
             "name": cfg.span_prompts["name"],
             "hash": SpanPrompts.from_dict(cfg.span_prompts).identity(cfg.method),
         },
         "labels": {"name": cfg.span_labels["name"], "hash": content_id(json.dumps(labels, sort_keys=True))},
         **({"threshold": cfg.threshold} if cfg.method == "claims" else {}),
-        "max_tokens": cfg.max_tokens,
-        "condition": cfg.condition,
         **sources.identity,
         **cfg.draw.identity,
-        **exclusions.identity(excluded),
     }
 
 

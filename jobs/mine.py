@@ -13,7 +13,7 @@ import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from actors.quantities import quantity
@@ -25,13 +25,14 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import read_ahead
 from jobs.store.files.locations import Object
-from jobs.store.table_plan import TablePlan, limited
+from jobs.store.table_plan import limited
 from jobs.store.units import unit_of_file
 from jobs.workers.mine import CORPORA, MineUnit
 
@@ -62,21 +63,8 @@ def execute(cfg: MineConfig) -> Plan | Manifest:
     if cfg.match == "substring" and (letters := [term for term in terms if len(term) == 1]):
         say(f"  terms of one character, which many titles contain: {', '.join(letters[:LETTERS_SHOWN])}")
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = TablePlan(
-        out=cfg.out,
-        table="records",
-        identity={
-            "corpus": {"name": cfg.corpus.name, "language": cfg.corpus.language},
-            "match": cfg.match,
-            "fold": asdict(cfg.fold),
-            "terms": fingerprint(terms),
-            **exclusions.identity(excluded),
-        },
-        units=[unit_of_file(f) for f in files],
-        config=asdict(cfg),
-        metadata={},
-        derived=False,
-    )
+    units = [unit_of_file(f) for f in files]
+    plan = plan_table(cfg, "records", units, {"terms": fingerprint(terms)}, excluded=excluded, derived=False)
     plan = limited(plan, cfg.limit, noun="records")
     get_bytes = read_ahead.BLOCK if cfg.corpus.name == "wit" else None
     note = quantity(len(terms), "term")

@@ -12,6 +12,7 @@ Writes OUT/items, whose pictures are the two of the pair in the order in which t
 import sys
 from dataclasses import dataclass
 
+from actors.settings import RuntimeOnly
 from jobs.errors import check_choice, check_least
 from jobs.items_from import items_output, pair_items
 from jobs.items_from.items_config import UNIT_ROWS
@@ -33,7 +34,7 @@ class PairsConfig(Writing):
     texts: str | None = None  # the texts of the items
     by: str = "prompt"  # an attribute or the role of texts; items with the same value are paired
     orders: str = pair_items.BOTH  # both: each pair in both orders; one: in one order, drawn by a hash of its items
-    limit: int | None = None  # only the first pairs, for a trial run in separate tables; null: all
+    limit: RuntimeOnly[int | None] = None  # only the first pairs, for a trial run in separate tables; null: all
     unit_rows: int = UNIT_ROWS  # rarely: pairs per unit, the granularity of resuming in the jobs that follow
 
 

@@ -8,7 +8,7 @@ their text.
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,12 +23,12 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.store.files.objects import CompactList
 from jobs.store.pieces import cut_of, in_pieces, read_piece
 from jobs.store.reading import open_table
-from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitTask
 
 COLUMNS = AnswerReader.INPUTS.names
@@ -52,19 +52,13 @@ def execute(cfg: ParseConfig) -> Plan | Manifest:
     responses = open_table(cfg.input, "responses", key="input")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     kept = kept_rubric.of_rubric(rubric, cfg.rubric)
-    plan = TablePlan(
-        out=cfg.out,
-        table="ratings",
-        identity={
-            "rubric": {"name": rubric.name, "hash": identity(rubric)},
-            "input": responses.identity,
-            "condition": cfg.condition,
-            **exclusions.identity(excluded),
-        },
-        units=CompactList(in_pieces(responses.units(), cut_of(cfg.out, actors=None, overwrite=cfg.overwrite))),
-        config=asdict(cfg),
+    plan = plan_table(
+        cfg,
+        "ratings",
+        CompactList(in_pieces(responses.units(), cut_of(cfg.out, actors=None, overwrite=cfg.overwrite))),
+        {"rubric": {"name": rubric.name, "hash": identity(rubric)}, "input": responses.identity},
+        excluded=excluded,
         metadata={**kept.metadata, "rater": responses.metadata.get("remine.model", "")},
-        derived=True,
         files=kept.files,
     )
     per_response = len(rubric.questions)

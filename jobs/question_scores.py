@@ -13,10 +13,11 @@ computes agreement.
 
 import sys
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from actors.quantities import quantity
+from actors.settings import Location, RuntimeOnly
 from jobs.analysis import scene_graph_scores
 from jobs.errors import InputError, check_choice
 from jobs.judging import rating_tables
@@ -24,13 +25,14 @@ from jobs.metrics import dsg
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import check_place, open_run
-from jobs.store.table_plan import TablePlan, limited
+from jobs.store.table_plan import limited
 from jobs.store.writer import UnitWriter
 
 
@@ -38,12 +40,14 @@ from jobs.store.writer import UnitWriter
 class QuestionScoresConfig(Writing):
     """Keys of `question_scores`."""
 
-    input: str = MISSING  # a table of ratings: answers to questions of the items (judge questions=)
+    input: Location[str] = MISSING  # a table of ratings: answers to questions of the items (judge questions=)
     questions: str = MISSING  # the table of these questions
     questions_rubric: str = "dsg"  # rubric of the answers
     # a question without an answer does not count (answered), or counts as no (published, as in DSG's evaluation)
     convention: str = dsg.ANSWERED
-    limit: int | None = None  # the scores of the first items only, for a trial run in a separate table; null: all
+    limit: RuntimeOnly[int | None] = (
+        None  # the scores of the first items only, for a trial run in a separate table; null: all
+    )
 
 
 def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:
@@ -65,20 +69,14 @@ def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:
         )
     excluded = exclusions.read_exclusions(cfg.exclusions)
     kept = scene_graph_scores.kept_rubric()
-    plan = TablePlan(
-        out=cfg.out,
-        table="ratings",
-        identity={
-            "ratings": ratings.identity,
-            "questions": questions.identity,
-            "rubric": cfg.questions_rubric,
-            "convention": cfg.convention,
-            **exclusions.identity(excluded),
-        },
-        units=ratings.units(),
-        config=asdict(cfg),
+    plan = plan_table(
+        cfg,
+        "ratings",
+        ratings.units(),
+        {"ratings": ratings.identity, "questions": questions.identity, "rubric": cfg.questions_rubric},
+        instead_of=["questions_rubric"],
+        excluded=excluded,
         metadata={**kept.metadata, "rater": ratings.metadata.get("remine.rater", "")},
-        derived=True,
         files=kept.files,
     )
     plan = limited(plan, cfg.limit, noun="items", count=lambda unit: distinct_values(unit.inputs[0].uri, "item_id"))

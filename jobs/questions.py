@@ -31,14 +31,16 @@ from jobs.questioning.question_writer import read_units
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import check_plan
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning.summary import reconciliation, tally_lines
 from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.reading import open_table, refuse_absent
 from jobs.store.runs.small_table import write_small
-from jobs.store.table_plan import TablePlan
 from jobs.tables import TABLES
+
+OF_FILES = ("input", "columns", "faults", "encoding", "delimiter")  # keys of input=
 
 
 def execute(cfg: QuestionsConfig) -> Plan | Manifest:
@@ -94,19 +96,16 @@ def _by_model(cfg: QuestionsConfig) -> Plan | Manifest:
         raise as_input_error(error) from error
     source = open_table(cfg.texts, "texts", key="texts")
     units = read_units(source, role=cfg.role, unit_rows=cfg.unit_rows)
-    plan = TablePlan(
-        out=cfg.out,
-        table="questions",
-        identity={
+    plan = plan_table(
+        cfg,
+        "questions",
+        units,
+        {
             "texts": source.identity,
-            "role": cfg.role,
-            "unit_rows": cfg.unit_rows,
             "model": cfg.model.identity,
             "scene_graph": {"name": instructions.name, "hash": instructions.hash},
-            **cfg.drawing,
         },
-        units=units,
-        config=asdict(cfg),
+        instead_of=["samples", *OF_FILES],
         metadata={"model": cfg.model.rater, "scene_graph": instructions.name},
         derived=False,
         models={cfg.model.name: cfg.model.rater},

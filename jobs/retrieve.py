@@ -10,11 +10,12 @@ item_id. `out`/_rejects lists the rows of the corpus that cannot be scored, whic
 """
 
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.search_queries import COSINE, SearchSettings
+from actors.settings import RuntimeOnly
 from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, check_same_space, find_corpus, layout_of, space_of
 from jobs.errors import InputError
 from jobs.models.placement import check_device
@@ -34,9 +35,11 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning.expected_pace import Work
 from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store import run_files
 from jobs.store.reading import TableSource
 from jobs.store.runs.place import purged_table
@@ -51,8 +54,8 @@ class RetrieveConfig(SearchSettings, ReadingRows):
     corpus: VectorsConfig = conf_group("embeddings", VectorsConfig)
     logit_scale: float | None = None  # rarely: SigLIP's scale as stored (before exp); null: from the queries' table
     logit_bias: float | None = None  # rarely: SigLIP's bias; null: from the queries' table
-    resident: str = "auto"  # rarely: queries or corpus: the side kept in memory; auto: the smaller one
-    faiss: FaissConfig = field(default_factory=FaissConfig)  # rarely: export an index for FAISS
+    resident: RuntimeOnly[str] = "auto"  # rarely: queries or corpus: the side kept in memory; auto: the smaller one
+    faiss: RuntimeOnly[FaissConfig] = field(default_factory=FaissConfig)  # rarely: export an index for FAISS
 
 
 def execute(cfg: RetrieveConfig) -> Plan | Manifest:
@@ -69,7 +72,7 @@ def execute(cfg: RetrieveConfig) -> Plan | Manifest:
         check_faiss_export(cfg.faiss, corpus, {"out": cfg.out, "queries": cfg.queries, "corpus.path": cfg.corpus.path})
     calibration = _calibration(cfg, queries[0])
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = _plan(cfg, queries, corpus, calibration, exclusions.identity(excluded))
+    plan = _plan(cfg, queries, corpus, calibration, excluded)
     check_distinct(cfg.queries, queries)
     keeps = not cfg.overwrite and cfg.faiss.out is None  # an index may contain purged pictures
     if keeps and (purged := _purged(plan)) is not None:
@@ -132,22 +135,20 @@ def _plan(
     queries: list[TableSource],
     corpus: VectorCorpus,
     calibration: Calibration | None,
-    excluded: dict[str, str],
+    excluded: Exclusions,
 ) -> TablePlan:
     units = [unit for source in queries for unit in source.units()]
-    return TablePlan(
-        out=cfg.out,
-        table="neighbors",
-        identity={
+    return plan_table(
+        cfg,
+        "neighbors",
+        units,
+        {
             "queries": content_id(*(f"{u.name} {u.version}" for u in units)),
             "corpus": corpus.identity,
-            "k": cfg.k,
-            "score": cfg.score,
             "calibration": list(calibration) if calibration else None,
-            **excluded,
         },
-        units=units,
-        config=asdict(cfg),
+        instead_of=["logit_scale", "logit_bias"],
+        excluded=excluded,
         metadata={"encoder": corpus.space.encoder, "preprocessing": corpus.space.preprocessing, "score": cfg.score},
         derived=False,
         models={"encoder": corpus.space.encoder},

@@ -9,23 +9,32 @@ targets take precedence over `targets=`.
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.settings import ConditionSettings
+from actors.settings import ConditionSettings, Location
 from jobs.corpora.embeddings import VectorSpace, check_same_space, space_of
 from jobs.judging import rating_tables
 from jobs.judging.items import ItemTables
 from jobs.judging.model_config import with_condition
 from jobs.judging.targets import count_labels
 from jobs.judging.zero_shot_inputs import INPUTS, Sentences, open_vectors, read_sentences
-from jobs.models.encoder import EmbedderConfig, check_available, check_placement, encoder_facts, stream_encoded
+from jobs.models.encoder import (
+    EmbedderConfig,
+    check_available,
+    check_placement,
+    encoder_facts,
+    encoder_identity,
+    stream_encoded,
+)
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.pieces import cut_of
 from jobs.store.reading import refuse_absent
 from jobs.store.table_plan import TablePlan
@@ -38,8 +47,8 @@ if TYPE_CHECKING:
 class ZeroShotConfig(ConditionSettings, FailingRows):
     """Keys of `zero_shot`."""
 
-    input: str = MISSING  # a table of embeddings, of images, or of items
-    embeddings: str | None = None  # for a table of items: the embeddings of their pictures
+    input: Location[str] = MISSING  # a table of embeddings, of images, or of items
+    embeddings: Location[str | None] = None  # for a table of items: the embeddings of their pictures
     embedder: EmbedderConfig = conf_group("siglip-i18n-base", lambda: MISSING)
     template: str = "cultural_relevance"  # the sentences: a file of conf/zero_shot_template, or your own .yaml file
     targets: Any = (
@@ -66,7 +75,7 @@ def execute(cfg: ZeroShotConfig) -> Plan | Manifest:
         check_same_space((encoded.uri, space_of(encoded)), (f"embedder={cfg.embedder.name}", space))
     excluded = exclusions.read_exclusions(cfg.exclusions)
     ratings = count_labels(tables.items, sentences.targets, per_label=1, asker="zero_shot rates against labels")
-    plan = _plan(cfg, facts, sentences, tables=tables, excluded=exclusions.identity(excluded))
+    plan = _plan(cfg, facts, sentences, tables=tables, excluded=excluded)
     rows = INPUTS[tables.items.name]
     note = f"rates {ratings.total:,} pairs of {tables.items.name} and label"
     if cfg.limit:
@@ -99,25 +108,17 @@ def _plan(
     sentences: Sentences,
     *,
     tables: ItemTables,
-    excluded: dict[str, str],
+    excluded: Exclusions,
 ) -> TablePlan:
     rubric = sentences.kept
-    return TablePlan(
-        out=cfg.out,
-        table="ratings",
-        identity={
-            "encoder": facts.encoder,
-            "preprocessing": facts.preprocessing,
-            "dtype": cfg.embedder.dtype,
-            **sentences.identity,
-            "condition": cfg.condition,
-            **tables.identity,
-            **excluded,
-        },
-        units=tables.units(cut_of(cfg.out, actors=cfg.resources.embed.most_actors, overwrite=cfg.overwrite)),
-        config=asdict(cfg),
+    return plan_table(
+        cfg,
+        "ratings",
+        tables.units(cut_of(cfg.out, actors=cfg.resources.embed.most_actors, overwrite=cfg.overwrite)),
+        {**encoder_identity(cfg.embedder, facts), **sentences.identity, **tables.identity},
+        instead_of=["embedder"],
+        excluded=excluded,
         metadata={**rubric.metadata, "rater": facts.encoder},
-        derived=True,
         models={cfg.embedder.name: facts.encoder},
         files=rubric.files,
     )

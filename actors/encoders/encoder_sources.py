@@ -29,7 +29,7 @@ from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, 
 from actors.errors import ModelError, SettingError, first_line
 from actors.hub import check_reachable, refusal
 from actors.model_files import read_header
-from actors.settings import Settings
+from actors.settings import RuntimeOnly, Settings
 from actors.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class EncoderSettings(Settings):
     checkpoint: str
     # rarely: with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
     pretrained: str | None = None
-    device: str = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1
+    device: RuntimeOnly[str] = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1
     dtype: str = "auto"  # rarely: bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)
 
 

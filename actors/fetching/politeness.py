@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import Protocol, get_args
 
 from actors.fetching.wikimedia import Form
-from actors.settings import Settings, check_positive
+from actors.settings import RuntimeOnly, Settings, check_positive
 
 AGENT = "remine"
 _EMAIL = re.compile(r"[^@\s()<>]+@[\w-]+(\.[\w-]+)+")
@@ -96,20 +96,24 @@ def opted_out(headers: Iterable[str], words: Collection[str]) -> str | None:
 class RequestSettings(Settings):
     """Settings of requests for pictures by URL."""
 
-    connections: int = 2  # rarely: concurrent, per host, all workers together; Wikimedia's hosts count as one
-    mbit_s: float | None = 25.0  # rarely: per host, all workers together; null: not limited
+    connections: RuntimeOnly[int] = (
+        2  # rarely: concurrent, per host, all workers together; Wikimedia's hosts count as one
+    )
+    mbit_s: RuntimeOnly[float | None] = 25.0  # rarely: per host, all workers together; null: not limited
     form: str = "served"  # of Wikimedia's thumbnail URLs: served (in 2026), or paper (Century's, any width)
-    opt_out: list[str] = field(
+    opt_out: RuntimeOnly[list[str]] = field(
         default_factory=lambda: ["noai", "noimageai"]
     )  # rarely: words of X-Robots-Tag that block a picture
-    attempts: int = 5  # rarely: requests for a picture before 429, 503, lost connections and the like become an error
-    backoff_s: float = 1.0  # rarely: first pause of a host that does not specify one; doubles each time
-    max_timeouts: int = (
+    attempts: RuntimeOnly[int] = (
+        5  # rarely: requests for a picture before 429, 503, lost connections and the like become an error
+    )
+    backoff_s: RuntimeOnly[float] = 1.0  # rarely: first pause of a host that does not specify one; doubles each time
+    max_timeouts: RuntimeOnly[int] = (
         10  # rarely: of requests to a host in a row; the unit's other pictures of the host then become error rows
     )
-    max_wait_s: float = 900.0  # rarely: a host that demands a longer pause gives error rows instead
+    max_wait_s: RuntimeOnly[float] = 900.0  # rarely: a host that demands a longer pause gives error rows instead
     credits: bool = True  # rarely: author and licence from the files' pages (Wikimedia)
-    api: str = "https://{host}/w/api.php"  # rarely: where author and licence are requested
+    api: RuntimeOnly[str] = "https://{host}/w/api.php"  # rarely: where author and licence are requested
 
     def __post_init__(self) -> None:
         numbers = ("connections", "mbit_s", "attempts", "backoff_s", "max_timeouts", "max_wait_s")

@@ -6,7 +6,7 @@ Apart from the stages, because the keys of jobs need only these.
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.settings import ConditionSettings, Settings, check_positive
+from actors.settings import ConditionSettings, RuntimeOnly, Settings, check_positive
 from actors.vlm import context
 from actors.vlm.picture_size import PixelBounds
 
@@ -21,8 +21,8 @@ class ModelSettings(Settings):
     checkpoint: str  # hub name, folder, s3://bucket/folder or local:NAME
     revision: str | None = None  # rarely: of the hub's repository: a branch, tag or commit
     dtype: str = "auto"  # rarely: auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
-    device_map: str = "auto"  # rarely: accelerate's: auto spreads a model that is larger than one GPU
-    offload: bool = (
+    device_map: RuntimeOnly[str] = "auto"  # rarely: accelerate's: auto spreads a model that is larger than one GPU
+    offload: RuntimeOnly[bool] = (
         False  # rarely: whether weights that no GPU has room for may stay in main memory or on disk: 100 times slower
     )
     max_pixels: int | None = 1_003_520  # width x height of a picture as the model sees it; null: the model's own bound
@@ -55,7 +55,7 @@ class MemorySettings(Settings):
     """Setting of the device memory besides the weights."""
 
     # rarely: for one forward pass, or the caches of a batch; null: half of what is free
-    memory_budget_gb: float | None = None
+    memory_budget_gb: RuntimeOnly[float | None] = None
 
     def __post_init__(self) -> None:
         check_positive(memory_budget_gb=self.memory_budget_gb)
@@ -97,7 +97,9 @@ class SamplingSettings(MemorySettings):
     top_p: float = 1.0  # rarely: nucleus sampling: the share of the most likely tokens to draw from
     max_tokens: int = MAX_TOKENS  # most tokens of a text; longer ones are truncated
     seed: int = 0  # each sample's seed is derived from it
-    group_rows: int | None = None  # rarely: most prompts x samples in a batch; null: what the memory budget holds
+    group_rows: RuntimeOnly[int | None] = (
+        None  # rarely: most prompts x samples in a batch; null: what the memory budget holds
+    )
 
     def __post_init__(self) -> None:
         check_positive(samples=self.samples, group_rows=self.group_rows)
@@ -143,7 +145,7 @@ class ClosedSettings(RubricSettings, MemorySettings):
     """Settings of `actors.judge.Judge`."""
 
     engine: str = "auto"  # rarely: auto, packed, cascade, batched, naive, vllm (docs/judging.md)
-    rescore_fraction: float = 0.0  # rarely: share of the rows to score twice, which measures rounding
+    rescore_fraction: RuntimeOnly[float] = 0.0  # rarely: share of the rows to score twice, which measures rounding
 
     def __post_init__(self) -> None:
         from actors.vlm.engines import ENGINES

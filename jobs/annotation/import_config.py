@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from actors.ids import content_id
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
-from actors.settings import ConditionSettings
+from actors.settings import ConditionSettings, Location, RuntimeOnly
 from jobs.annotation import century_annotations, imported_rows, importing, tabular
 from jobs.annotation.importing import RULES, Importer, ImportSettings
 from jobs.annotation.pseudonyms import Pseudonyms
@@ -25,6 +25,7 @@ from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import table_plan
 from jobs.store.files import locations
+from jobs.store.identity import identity_of
 from jobs.store.writer import Rejects
 
 IMPORTED = ("ratings", "spans", "remarks", "raters")  # tables
@@ -68,12 +69,12 @@ class ImportRatingsConfig(ConditionSettings, Writing):
     items: str = "id"
     encoding: str | None = None  # rarely: of CSV; null: by its byte-order mark, else UTF-8
     delimiter: str | None = None  # rarely: of CSV; null: comma, semicolon, tab or bar, whichever fits
-    limit: int | None = None  # read only the first rows or tasks of each file, for a trial run; null: all
+    limit: RuntimeOnly[int | None] = None  # read only the first rows or tasks of each file, for a trial run; null: all
     duplicates: str = "last"  # one person, item and question twice: last, first, sample (keep all, numbered) or refuse
     anonymise: bool = False  # replace raters by pseudonyms under a key from $REMINE_RATER_KEY or key_file
-    key_file: str | None = None  # rarely: file with the key of the pseudonyms, at least 16 bytes
-    reports: str | None = None  # exclusions list to which the job adds reported pictures
-    reports_min: int = 1  # rarely: people who must have reported a picture
+    key_file: Location[str | None] = None  # rarely: file with the key of the pseudonyms, at least 16 bytes
+    reports: Location[str | None] = None  # exclusions list to which the job adds reported pictures
+    reports_min: RuntimeOnly[int] = 1  # rarely: people who must have reported a picture
 
 
 def check(cfg: ImportRatingsConfig) -> None:
@@ -120,12 +121,11 @@ def identity(cfg: ImportRatingsConfig) -> dict[str, Any]:
 
     The annotations themselves are not included: those that arrive later make a new generation of the same table.
     """
-    names = ("format", "table", "name", "answers", "scale", "condition", "question", "rater", "rater_kind",
-             "rater_from", "method", "items", "encoding", "delimiter", "duplicates")  # fmt: skip
+    apart = ["input", "columns", "rubric", "span_labels", "anonymise"]
     return {
         "input": locations.absolute(cfg.input),
-        "read": {name: getattr(cfg, name) for name in names},
-        "columns": asdict(cfg.columns),
+        "read": identity_of(cfg, instead_of=apart),
+        "columns": identity_of(cfg.columns),
         **{
             name: content_id(json.dumps(value, sort_keys=True)) if (value := getattr(cfg, name)) else None
             for name in ("rubric", "span_labels")

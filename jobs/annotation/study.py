@@ -9,6 +9,7 @@ from typing import Any
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric
+from actors.settings import Location, RuntimeOnly
 from jobs.annotation import assignment
 from jobs.annotation import form as forms
 from jobs.annotation.assignment import Assignment, PlanError, Rater
@@ -33,11 +34,11 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     """Keys of `annotate`."""
 
     # Each of these is a table, a glob of tables, or a list of them
-    input: Any = MISSING  # images or items
-    images: Any = None  # the pictures of items
-    records: Any = None  # facts shown with the pictures, and values for the fields of links
-    texts: Any = None  # the texts of items
-    responses: Any = None  # the responses of items
+    input: Location[Any] = MISSING  # images or items
+    images: Location[Any] = None  # the pictures of items
+    records: Location[Any] = None  # facts shown with the pictures, and values for the fields of links
+    texts: Location[Any] = None  # the texts of items
+    responses: Location[Any] = None  # the responses of items
     rubric: dict[str, Any] = conf_group(None)  # the questions that people are asked
     only_questions: list[str] = field(default_factory=list)  # names of the rubric's questions to ask; empty: all
     span_labels: dict[str, Any] = conf_group(None)  # kinds of spans that people mark (conf/span_labels)
@@ -59,7 +60,9 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     auditor: str | None = None  # rarely: the person who repeats them; not one of the raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show
     seed: int = 0  # the same seed, items and raters give the same plan
-    limit: int | None = None  # read only the first rows of input=, for a trial run in a separate folder; null: all
+    limit: RuntimeOnly[int | None] = (
+        None  # read only the first rows of input=, for a trial run in a separate folder; null: all
+    )
     files: str = "rater"  # one file of tasks per rater; or group: one file per group
     pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
     picture_base: str = "pictures/"  # rarely: for pictures=files: prepended to a file's name, so that the tool finds it

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from actors.ids import content_id
+from actors.settings import Location
 from actors.untrusted import cell_text
 from jobs.corpora import delimited, json_files
 from jobs.corpora.delimited import Dialect, text_batches
@@ -51,7 +52,7 @@ class KnowledgeBaseConfig:
     """The source of a knowledge base; `conf/knowledge_base/` has named ones."""
 
     name: str = MISSING
-    path: str = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
+    path: Location[str] = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
     encoding: str | None = None  # rarely: encoding of .csv and .tsv files; null: by their byte-order mark, else UTF-8
     language: str = ""  # BCP 47 tag of rows without a language
     columns: NodeColumns = field(default_factory=NodeColumns)

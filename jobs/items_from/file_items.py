@@ -25,7 +25,7 @@ from actors.ids import content_id
 from jobs.errors import InputError, as_input_error
 from jobs.items_from import input_rows, row_items
 from jobs.items_from.input_rows import UserFile
-from jobs.items_from.items_config import ItemsConfig
+from jobs.items_from.items_config import FileKeys, ItemsConfig
 from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.named_pictures import open_pictures
 from jobs.items_from.row_items import ItemRow, record_of
@@ -34,13 +34,13 @@ from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions
 from jobs.store import table_plan
 from jobs.store.files.spool import Spool
 from jobs.store.hashing import hash_texts
+from jobs.store.identity import identity_of
 from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import REJECTS, Reject
 from jobs.tables import TABLES
 from jobs.terms_from.descriptions import TopicList
 
 # The keys that the rows depend on. The folder or table of pictures is not included, since ids are hashes of names.
-IDENTITY = ("columns", "separators", "kind", "item_per", "language", "encoding", "delimiter", "unit_rows")
 
 
 @contextmanager
@@ -71,13 +71,14 @@ def file_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         reader.finish()
         same = f"columns.id={roles.id}" if roles.id else "pictures and texts; remove one, or set columns.id="
         spool.finish(file, same=same)
-        settings = asdict(cfg)
         yield ItemsPlan(
             units=spool.units(file),
             identity={
-                "input": file.object.uri,
-                "pictures": type(pictures).__name__.lower(),
-                **{key: settings[key] for key in IDENTITY},
+                **identity_of(
+                    cfg,
+                    {"input": file.object.uri, "pictures": type(pictures).__name__.lower(), "unit_rows": cfg.unit_rows},
+                    base=FileKeys,
+                ),
                 **({"limit": cfg.limit} if cfg.limit else {}),
             },
             read=lambda unit: spool.rows(unit.extra["number"]),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from actors.settings import check_condition
+from actors.settings import Location, RuntimeOnly, check_condition
 from jobs.errors import InputError, check_least
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import conf_group
@@ -47,7 +47,9 @@ class FolderConfig:
 class LimitKeys:
     """The key of inputs that are read row by row."""
 
-    limit: int | None = None  # read only the first rows or responses, for a trial run in separate tables; null: all
+    limit: RuntimeOnly[int | None] = (
+        None  # read only the first rows or responses, for a trial run in separate tables; null: all
+    )
 
 
 @dataclass
@@ -59,7 +61,7 @@ class FileKeys(LimitKeys):
     # rarely: characters that separate the entries of a cell with several
     separators: ListSeparators = field(default_factory=ListSeparators)
     pictures: FolderConfig = field(default_factory=FolderConfig)
-    images: str | None = None  # a table of images, for pictures that are given by image_id
+    images: Location[str | None] = None  # a table of images, for pictures that are given by image_id
     kind: str | None = None  # column `kind`: image, pair, description or caption; null: by the number of pictures
     item_per: str | None = None  # the role of columns.texts whose texts become an item each
     language: str = ""  # BCP 47 tag of the texts, for a file without columns.language
@@ -71,8 +73,10 @@ class FileKeys(LimitKeys):
 class InputKeys:
     """The items that responses or links are about."""
 
-    input_items: str | None = None  # items models were asked about, or items or images that were linked; null: images
-    texts: str | None = None  # the texts of input_items, which are kept
+    input_items: Location[str | None] = (
+        None  # items models were asked about, or items or images that were linked; null: images
+    )
+    texts: Location[str | None] = None  # the texts of input_items, which are kept
 
 
 @dataclass
@@ -80,7 +84,9 @@ class ResponseKeys(LimitKeys, InputKeys):
     """Keys of items made from responses (`responses=`)."""
 
     responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
-    labels: list[str] = field(default_factory=list)  # tables of the pictures' ratings, or globs: their majority labels
+    labels: Location[list[str]] = field(
+        default_factory=list
+    )  # tables of the pictures' ratings, or globs: their majority labels
     label_questions: list[str] = field(default_factory=list)  # questions of labels= that become attributes; empty: all
     labels_by: str = "everyone"  # whose majority: everyone, people, models, or a glob of raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the responses to take

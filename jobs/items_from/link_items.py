@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from jobs.errors import InputError, check_choice, check_least
 from jobs.items_from import link_contexts
-from jobs.items_from.items_config import ItemsConfig
+from jobs.items_from.items_config import ItemsConfig, LinksKeys
 from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.kept_rows import KeptRows, column_keys, value_keys
 from jobs.items_from.link_contexts import CONTEXTS, NO_CONTEXT, NO_GOLD, NO_LINK, TALLY, Context
@@ -28,6 +28,7 @@ from jobs.store.files import locations
 from jobs.store.files.objects import CompactList, Object
 from jobs.store.files.spool import Spool
 from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.identity import identity_of
 from jobs.store.object_rows import read_unit
 from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, UnitPieces, begun_cuts, piece_of, ranges
 from jobs.store.reading import TableSource, open_table
@@ -48,19 +49,19 @@ def link_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     base = tables.get("items") or tables["links"]
     _check_texts(cfg, base)
     inputs = tuple(table.whole() for name, table in tables.items() if table is not base)
-    identity: dict[str, Any] = {"context": cfg.context, "unit_rows": cfg.unit_rows}
+    entries: dict[str, Any] = {"unit_rows": cfg.unit_rows, **{name: table.identity for name, table in tables.items()}}
     if cfg.context != NO_CONTEXT:
-        identity["language"] = cfg.kb.language
+        entries["language"] = cfg.kb.language
     if cfg.context == "titles":
-        identity["k"] = cfg.k
+        entries["k"] = cfg.k
     if cfg.context == "gold":
-        identity["gold_node"] = cfg.gold_node
+        entries["gold_node"] = cfg.gold_node
     begun = begun_cuts(locations.join(cfg.out, ITEMS), overwrite=cfg.overwrite)
     with Spool("items") as folder:
         reader = None if cfg.plan else _UnitReader(cfg, tables, base, folder.path, ExclusionFilter(excluded.marks))
         yield ItemsPlan(
             units=linked_units(base, inputs, cfg.unit_rows, begun),
-            identity={**identity, **{name: table.identity for name, table in tables.items()}},
+            identity=identity_of(cfg, entries, base=LinksKeys, instead_of=["kb", "k", "gold_node"]),
             read=lambda unit: reader.read(unit) if reader else UnitRows({}, 0),
             derived=True,
             condition=cfg.condition or cfg.context,

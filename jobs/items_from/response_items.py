@@ -21,7 +21,7 @@ from jobs.analysis.attributes import HUMAN, read_raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.reduced_question import Reduced
 from jobs.errors import InputError
-from jobs.items_from.items_config import ItemsConfig
+from jobs.items_from.items_config import ItemsConfig, ResponseKeys
 from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.judging.joined_rows import lookup
 from jobs.judging.rating_tables import open_ratings
@@ -34,6 +34,7 @@ from jobs.store import table_plan
 from jobs.store.files import locations
 from jobs.store.files.objects import CompactList, Object
 from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.identity import identity_of
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import read_unit
 from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, UnitPieces, begun_cuts, piece_of, ranges
@@ -149,11 +150,18 @@ def response_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]
     yield ItemsPlan(
         units=units,
         identity={
-            **tables.identity,
-            **({"label_questions": sorted(labels), "labels_by": cfg.labels_by} if labels else {}),
-            **cfg.draw.identity,
-            "unit_rows": cfg.unit_rows,
-            **({"role": cfg.role} if cfg.role != GENERATED else {}),
+            **identity_of(
+                cfg,
+                {
+                    **tables.identity,
+                    **({"label_questions": sorted(labels), "labels_by": cfg.labels_by} if labels else {}),
+                    **cfg.draw.identity,
+                    "unit_rows": cfg.unit_rows,
+                    **({"role": cfg.role} if cfg.role != GENERATED else {}),
+                },
+                base=ResponseKeys,
+                instead_of=["label_questions", "labels_by", "draw", "role"],
+            ),
             **({"limit": cfg.limit} if cfg.limit is not None else {}),
         },
         read=reader.read,

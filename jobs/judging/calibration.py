@@ -19,7 +19,7 @@ from actors.loglik_rater import METHOD
 from actors.quantities import quantity
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
-from actors.settings import ConditionSettings
+from actors.settings import ConditionSettings, Location
 from actors.status import Status
 from jobs.errors import InputError, as_input_error, check_choice
 from jobs.judging.rating_tables import open_ratings
@@ -42,10 +42,10 @@ HALVES = ("a", "b")
 class CalibrateConfig(ConditionSettings, Writing):
     """Keys of `calibrate`."""
 
-    input: str = MISSING  # a table of ratings by remine loglik, of one model and one condition
-    items: list[str] = field(default_factory=list)  # tables of items with gold, or globs; also for split_by=
+    input: Location[str] = MISSING  # a table of ratings by remine loglik, of one model and one condition
+    items: Location[list[str]] = field(default_factory=list)  # tables of items with gold, or globs; also for split_by=
     criterion: str = "f1"  # f1 with the gold of items=, or pearson with reference=
-    reference: str | None = None  # people's ratings, for criterion=pearson: a table or a glob
+    reference: Location[str | None] = None  # people's ratings, for criterion=pearson: a table or a glob
     threshold: float | None = None  # log-likelihood from which a label holds; null: chosen with lambda and T
     choose_on: str = "a"  # the half on which the settings are chosen; the other half is rated
     cross: bool = False  # choose on the other half too, so that all items are rated

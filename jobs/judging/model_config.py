@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from actors.settings import ConditionSettings
+from actors.settings import ConditionSettings, Location, RuntimeOnly
 from actors.vlm.settings import ClosedSettings, ContextSettings, ReasoningSettings
 from jobs.errors import InputError, RunError
 from jobs.models.placement import check_dtype
@@ -27,9 +27,9 @@ CONDITION = "remine.condition"  # in the footers of a table of items
 class ModelRunConfig(FailingRows):
     """Keys of every job that runs a model on items."""
 
-    input: str = MISSING  # a table of images, or of items
-    images: str | None = None  # for a table of items: their pictures
-    texts: str | None = None  # for a table of items: their texts
+    input: Location[str] = MISSING  # a table of images, or of items
+    images: Location[str | None] = None  # for a table of items: their pictures
+    texts: Location[str | None] = None  # for a table of items: their texts
     model: ModelConfig = conf_group("qwen2.5-vl-7b", ModelConfig)
 
 
@@ -37,15 +37,19 @@ class ModelRunConfig(FailingRows):
 class AskingConfig(ContextSettings, ModelRunConfig):
     """Keys of every job whose prompts have a context."""
 
-    records: str | None = None  # records of the pictures, for the prompt's context
-    show_prompts: int = 0  # with plan=true: print the prompts about this many items, and answers of a tiny random model
+    records: Location[str | None] = None  # records of the pictures, for the prompt's context
+    show_prompts: RuntimeOnly[int] = (
+        0  # with plan=true: print the prompts about this many items, and answers of a tiny random model
+    )
 
 
 @dataclass
 class OwnQuestionsConfig:
     """Keys for the items' own questions."""
 
-    questions: str | None = None  # table of questions, for a rubric that asks each item its own questions, such as dsg
+    questions: Location[str | None] = (
+        None  # table of questions, for a rubric that asks each item its own questions, such as dsg
+    )
     # rarely: attribute, or role of texts, whose value is the item's set_id or the text of its set
     questions_by: str = "prompt"
 
@@ -55,7 +59,7 @@ class SeveralModelsConfig(ModelRunConfig):
     """Keys of every job that runs with several models."""
 
     # several of conf/model, run one after another, each into out/NAME; keys below model= apply to each
-    models: list[Any] = field(default_factory=list, metadata={LISTS: "model"})
+    models: RuntimeOnly[list[Any]] = field(default_factory=list, metadata={LISTS: "model"})
 
 
 @dataclass

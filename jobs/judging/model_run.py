@@ -3,8 +3,7 @@
 The plan estimates the tokens of pictures; the run counts them and other facts about prompts and answers.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +15,10 @@ from actors.vlm.picture_size import PixelBounds
 from jobs.judging import rating_tables
 from jobs.judging.model_config import ModelRunConfig
 from jobs.models.vlm import ModelConfig
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.lifecycle import JobRun
 from jobs.runtime.outcomes import Manifest, WarningLine
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource
@@ -33,8 +34,10 @@ PIXELS_PER_TOKEN = 28 * 28  # of Qwen2.5-VL; used if the model's own processor i
 def model_plan(
     cfg: ModelRunConfig,
     table: str,
-    identity: Mapping[str, Any],
+    entries: Mapping[str, Any],
     *,
+    instead_of: Collection[str] = (),
+    excluded: Exclusions,
     units: Sequence[Unit],
     metadata: Mapping[str, str],
     files: Mapping[str, bytes] | None = None,
@@ -42,17 +45,18 @@ def model_plan(
     """Return the plan of the table at `out=`, whose rows a model writes.
 
     Args:
-        identity: what changes the rows besides the model.
+        entries, instead_of: what the identity has besides the keys and the model (`jobs.store.identity.identity_of`).
+        excluded: the list of exclusions.
         units, metadata, files: as in `jobs.store.table_plan.TablePlan`.
     """
-    return TablePlan(
-        out=cfg.out,
-        table=table,
-        identity={"model": cfg.model.identity, **identity},
-        units=units,
-        config=asdict(cfg),
-        metadata=dict(metadata),
-        derived=True,
+    return plan_table(
+        cfg,
+        table,
+        units,
+        {"model": cfg.model.identity, **entries},
+        instead_of=instead_of,
+        excluded=excluded,
+        metadata=metadata,
         models={cfg.model.name: cfg.model.rater},
         files=files or {},
     )

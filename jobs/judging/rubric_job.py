@@ -20,7 +20,7 @@ from actors.rubric_rater import RubricRater
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric import identity as rubric_identity
 from actors.vlm.model_checks import model_type
-from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings, RubricSettings
+from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings, RubricSettings, SamplingSettings
 from jobs.errors import InputError, as_input_error
 from jobs.judging import kept_rubric, own_questions, prompt_trial, vllm_engine
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
@@ -28,7 +28,6 @@ from jobs.judging.model_config import MethodConfig, OwnQuestionsConfig, check_mo
 from jobs.judging.model_run import model_plan
 from jobs.judging.own_questions import OwnQuestionsReader
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
-from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
@@ -165,21 +164,30 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
     """Return the plan of the table of ratings."""
     rubric, layout = job.rubric, job.rubric.resolve_layout(cfg.layout)
     kept = kept_rubric.of_rubric(rubric, cfg.rubric)
-    identity = {
+    entries = {
         "rubric": {"name": rubric.name, "hash": rubric_identity(rubric, layout=layout), "layout": layout},
-        "max_context_tokens": cfg.max_context_tokens,
-        "condition": cfg.condition,
         **method_identity(cfg),
         **vllm_engine.identity(cfg.engine),
         **job.sources.identity,
         **({"questions_by": cfg.questions_by} if cfg.questions else {}),
         **({"targets": list(job.targets)} if job.targets else {}),
         **({"empty_context": cfg.empty_context} if cfg.empty_context != "answer" else {}),
-        **exclusions.identity(excluded),
     }
+    instead_of = ["layout", "engine", "questions_by", "targets", "empty_context"]
+    if cfg.method == "closed":
+        instead_of += [field.name for field in fields(SamplingSettings)]  # which this method does not have
     units = job.sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
     metadata = {**kept.metadata, "rater": cfg.model.rater}
-    return model_plan(cfg, "ratings", identity, units=units, metadata=metadata, files=kept.files)
+    return model_plan(
+        cfg,
+        "ratings",
+        entries,
+        instead_of=instead_of,
+        excluded=excluded,
+        units=units,
+        metadata=metadata,
+        files=kept.files,
+    )
 
 
 def method_identity(cfg: MethodConfig) -> dict[str, Any]:

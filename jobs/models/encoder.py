@@ -10,11 +10,14 @@ import pyarrow.compute as pc
 
 from actors.encoders.encoder_sources import EncoderSettings
 from actors.errors import ModelError, SettingError, first_line
+from actors.settings import RuntimeOnly
 from jobs.errors import InputError
 from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.configuration.resources import Resources
+from jobs.runtime.lifecycle import JobRun
+from jobs.store.identity import identity_of
 from jobs.store.pieces import read_piece
 from jobs.store.writer import UnitTask
 
@@ -32,7 +35,7 @@ VECTOR_COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error
 class EmbedderConfig(EncoderSettings):
     """The encoder; `conf/embedder/` has named encoders."""
 
-    name: str = MISSING  # display name
+    name: RuntimeOnly[str] = MISSING  # display name
 
 
 def check_placement(cfg: Common, embedder: EmbedderConfig) -> None:
@@ -55,6 +58,12 @@ def encoder_facts(cfg: EmbedderConfig) -> "EncoderFacts":
 
     with _naming_checkpoint(cfg):
         return encoder_sources.encoder_facts(cfg.checkpoint, pretrained=cfg.pretrained)
+
+
+def encoder_identity(cfg: EmbedderConfig, facts: "EncoderFacts") -> dict[str, Any]:
+    """Return the part of a table's identity that describes the encoder of its vectors."""
+    entries = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
+    return identity_of(cfg, entries, instead_of=["checkpoint", "pretrained"])
 
 
 def check_available(cfg: EmbedderConfig) -> None:

@@ -3,27 +3,29 @@
 from dataclasses import dataclass
 from typing import Any
 
+from actors.settings import RuntimeOnly
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.settings import ModelSettings
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.store.identity import identity_of
 
 
 @dataclass
 class ModelConfig(ModelSettings):
     """The model that judges or generates; `conf/model/` has named models."""
 
-    name: str = MISSING
+    name: RuntimeOnly[str] = MISSING
     checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
     # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
-    memory_gb: float | None = None
-    licence: str | None = (
+    memory_gb: RuntimeOnly[float | None] = None
+    licence: RuntimeOnly[str | None] = (
         None  # rarely: licence of the weights; shown by plan=true and on the report's page, not checked
     )
 
     @property
     def identity(self) -> dict[str, Any]:
         """The part of a run's identity that describes the model."""
-        return {"model": self.checkpoint, "revision": self.revision, "dtype": self.dtype, **self.pixels}
+        return identity_of(self, {"model": self.checkpoint}, instead_of=["checkpoint"])
 
     @property
     def pixels(self) -> dict[str, int | None]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.fetching.politeness import RequestSettings
+from actors.settings import RuntimeOnly
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import conf_group
@@ -37,14 +38,16 @@ class SourceConfig(RequestSettings):
     bytes_column: str | None = None
     key_column: str | None = None  # rarely: identifies a picture; null: its file and row do
     # urls
-    contact: str | None = None  # your e-mail address or web page, for the operators of the hosts; required
+    contact: RuntimeOnly[str | None] = None  # your e-mail address or web page, for the operators of the hosts; required
     # rarely: `name`, `*.name`, `*`; with `:port` for another than 443
-    allow_hosts: list[str] = field(default_factory=list)
-    connect_s: float = 10.0  # rarely: timeout of connecting to a host
-    read_s: float = 30.0  # rarely: timeout between two pieces of a reply
-    total_s: float = 180.0  # rarely: timeout of a whole reply
-    ca_file: str | None = None  # rarely: PEM file of a certificate authority to trust in addition to the system's
-    testing: TestingConfig = field(default_factory=TestingConfig)  # rarely: for tests on one machine
+    allow_hosts: RuntimeOnly[list[str]] = field(default_factory=list)
+    connect_s: RuntimeOnly[float] = 10.0  # rarely: timeout of connecting to a host
+    read_s: RuntimeOnly[float] = 30.0  # rarely: timeout between two pieces of a reply
+    total_s: RuntimeOnly[float] = 180.0  # rarely: timeout of a whole reply
+    ca_file: RuntimeOnly[str | None] = (
+        None  # rarely: PEM file of a certificate authority to trust in addition to the system's
+    )
+    testing: RuntimeOnly[TestingConfig] = field(default_factory=TestingConfig)  # rarely: for tests on one machine
 
 
 @dataclass

@@ -4,12 +4,15 @@ Identities contain hashes of long values: terms, rubrics, input tables. Because 
 described by the keys of the configuration that differ, or by the key whose content changed.
 """
 
+import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, get_type_hints
 
 from actors.ids import content_id
+from actors.settings import NOT_IDENTIFYING
 
 # The key of the list of exclusions. It is compared separately and not hashed: a longer list that `purge` has applied
 # leaves the other rows as they are.
@@ -17,6 +20,44 @@ EXCLUSIONS = "exclusions"
 # Keys of a table that a driver writes at once: hashes of its rows and of the names of its units.
 ROWS, UNITS = "rows", "units"
 TABLE = "table"  # the key of `_run/identity.json` with the table's name; the other keys form the identity
+
+
+def identity_of(
+    keys: Any, entries: Mapping[str, Any] | None = None, *, base: type | None = None, instead_of: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return an identity: all keys of a configuration that do not opt out (`actors.settings`), and what a job adds.
+
+    Args:
+        keys: a dataclass of keys.
+        entries: what the job adds, such as the identities of tables; an entry replaces the key of its name.
+        base: a base of the configuration, if the table depends only on the keys that it declares.
+        instead_of: keys for which entries with other names stand, or which have no effect with these values of others.
+
+    Raises:
+        ValueError: there is no such key as one of `instead_of`.
+    """
+    entries = entries or {}
+    if unknown := set(instead_of) - {field.name for field in fields(keys)}:
+        raise ValueError(f"{type(keys).__name__} has no keys {', '.join(sorted(unknown))}")
+    names = [name for name in identifying_keys(base or type(keys)) if name not in entries and name not in instead_of]
+    return {**{name: _as_json(getattr(keys, name)) for name in names}, **entries}
+
+
+@functools.cache
+def identifying_keys(schema: type) -> tuple[str, ...]:
+    """Return the keys of a configuration that are part of the identity, unless entries stand for them."""
+    kinds = get_type_hints(schema, include_extras=True)
+    return tuple(
+        field.name for field in fields(schema) if NOT_IDENTIFYING not in getattr(kinds[field.name], "__metadata__", ())
+    )
+
+
+def _as_json(value: Any) -> Any:
+    if is_dataclass(value):
+        return identity_of(value)
+    if isinstance(value, Mapping):
+        return {name: _as_json(inner) for name, inner in value.items()}
+    return [_as_json(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def identity_hash(identity: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ The driver does this because the choice of a concept's entities depends on all o
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from actors import schemas
 from jobs.errors import InputError
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect
@@ -20,7 +20,7 @@ from jobs.store.files import locations
 from jobs.store.object_rows import reading_rows
 from jobs.store.reading import TableSource, open_table
 from jobs.store.runs.table_run import TableRun
-from jobs.store.table_plan import TablePlan, limited
+from jobs.store.table_plan import limited
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from jobs.terms_from import graph_terms
@@ -35,7 +35,7 @@ from jobs.terms_from.graph_terms import (
     count_lines,
     keep_counts,
 )
-from jobs.terms_from.terms_config import PREFER, REQUIRE, TermSourcesConfig
+from jobs.terms_from.terms_config import PREFER, REQUIRE, GraphKeys, TermSourcesConfig
 
 ROWS_AT_A_TIME = 5_000
 
@@ -48,14 +48,14 @@ def write_terms(cfg: TermSourcesConfig, graph: GraphInput) -> Plan | Manifest:
     """
     entities = open_table(cfg.entities or locations.join(cfg.out, ENTITIES), ENTITIES)
     _check_same(entities, graph)
-    plan = TablePlan(
+    plan = plan_table(
+        cfg,
+        TERMS,
+        entities.units(),
+        {"source": cfg.source.name, "entities": entities.identity},
+        base=GraphKeys,
+        instead_of=["graph", "concepts", "subclass_depth"],  # of the entities
         out=locations.join(locations.absolute(cfg.out), TERMS),
-        table=TERMS,
-        identity={"source": cfg.source.name, "entities": entities.identity, **_choice_identity(cfg)},
-        units=entities.units(),
-        config=asdict(cfg),
-        metadata={},
-        derived=True,
     )
     if cfg.entities:  # a limited dump's entities are those of its first lines
         plan, entities = limited(plan, cfg.limit, noun="entities"), entities.first(cfg.limit)
@@ -84,16 +84,6 @@ def rule(cfg: TermSourcesConfig, choice: Choice) -> str:
         return f"{entities}; all are taken, because entities_per_concept= sets no limit"
     order = f"in this order ({', '.join(PERIODS)}), then" if cfg.dates == PREFER else "whatever their dates,"
     return f"{entities}; at most {limit:,} of each concept are taken, {order} those with more articles first"
-
-
-def _choice_identity(cfg: TermSourcesConfig) -> dict[str, Any]:
-    return {
-        "names": list(cfg.names),
-        "punctuation": cfg.punctuation,
-        "dates": cfg.dates,
-        "period": vars(cfg.period),
-        "entities_per_concept": cfg.entities_per_concept,
-    }
 
 
 def _check_same(entities: TableSource, graph: GraphInput) -> None:

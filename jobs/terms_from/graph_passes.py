@@ -6,7 +6,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import Any
 
@@ -14,6 +14,7 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.errors import InputError, RunError, as_input_error
 from jobs.runtime import lifecycle, outcomes
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import describe_all, prospect
@@ -27,7 +28,7 @@ from jobs.terms_from import dump
 from jobs.terms_from.class_tree import ClassEdges, ClassTree
 from jobs.terms_from.descriptions import ConceptList, Graph
 from jobs.terms_from.entity import EntityParser, entity_text, kind_of
-from jobs.terms_from.terms_config import TermSourcesConfig
+from jobs.terms_from.terms_config import GraphKeys, TermSourcesConfig
 
 POOL = "mine"
 EDGES, ENTITIES, TERMS = "class_edges", "entities", "terms"  # tables below out=
@@ -126,24 +127,26 @@ def _is_entity(parser: EntityParser, text: bytes) -> bool:
 def _edges_plan(cfg: TermSourcesConfig, graph_input: GraphInput, units: Sequence[Unit]) -> TablePlan:
     graph = graph_input.graph
     wanted = [graph.subclass_property, graph.site, *sorted(graph_input.concepts.titles)]
-    return TablePlan(
+    return plan_table(
+        cfg,
+        EDGES,
+        units,
+        {"graph": graph.name, "wanted": _hash(wanted)},
+        instead_of=[field.name for field in fields(cfg)],  # `wanted` is all that this pass reads of the keys
         out=locations.join(locations.absolute(cfg.out), EDGES),
-        table=EDGES,
-        identity={"graph": graph.name, "wanted": _hash(wanted)},
-        units=units,
-        config=asdict(cfg),
-        metadata={},
         derived=False,
     )
 
 
 def _entities_plan(cfg: TermSourcesConfig, graph: GraphInput, units: Sequence[Unit]) -> TablePlan:
-    return TablePlan(
+    return plan_table(
+        cfg,
+        ENTITIES,
+        units,
+        graph.hashes,
+        base=GraphKeys,
+        instead_of=["names", "punctuation", "dates", "period", "entities_per_concept"],  # of the terms
         out=locations.join(locations.absolute(cfg.out), ENTITIES),
-        table=ENTITIES,
-        identity={**graph.hashes, "subclass_depth": cfg.subclass_depth},
-        units=units,
-        config=asdict(cfg),
         metadata=graph.hashes,
         derived=False,
     )

@@ -19,6 +19,7 @@ from actors.status import Status
 from actors.titles import LONGEST_TERM
 from actors.untrusted import parse_first_json, parse_json, text_lines
 from jobs.errors import as_input_error
+from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.prospects import prospect
@@ -27,13 +28,13 @@ from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.runs.table_run import TableRun
-from jobs.store.table_plan import TablePlan, limited
+from jobs.store.table_plan import limited
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
 from jobs.terms_from.descriptions import TopicList, spellings
 from jobs.terms_from.graph_passes import TERMS
-from jobs.terms_from.terms_config import KEEP, LANGUAGE_MODEL, TermSourcesConfig
+from jobs.terms_from.terms_config import KEEP, LANGUAGE_MODEL, ResponsesKeys, TermSourcesConfig
 
 
 class ListedTitle(NamedTuple):
@@ -124,19 +125,17 @@ def write_model_terms(cfg: TermSourcesConfig) -> Plan | Manifest:
         raise as_input_error(error) from error
     tables = sorted(open_tables(cfg.responses, "responses", key="responses"), key=lambda table: table.uri)
     refuse_shared_keys(tables, groups=("model", "prompt"), row="response")
-    plan = TablePlan(
-        out=locations.join(locations.absolute(cfg.out), TERMS),
-        table=TERMS,
-        identity={
+    plan = plan_table(
+        cfg,
+        TERMS,
+        list(_units(tables)),
+        {
             "source": cfg.source.name,
             "responses": sorted(table.identity for table in tables),
             "topics": content_id(json.dumps(asdict(topics), sort_keys=True)),
-            "unknown": cfg.unknown,
         },
-        units=list(_units(tables)),
-        config=asdict(cfg),
-        metadata={},
-        derived=True,
+        base=ResponsesKeys,
+        out=locations.join(locations.absolute(cfg.out), TERMS),
     )
     plan = limited(plan, cfg.limit, noun="responses")
     expected = prospect("terms", cfg, plan, pools=[], calibrates=False, part=TERMS)

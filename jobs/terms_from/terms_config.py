@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.settings import Location
 from jobs.errors import InputError, check_choice
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import conf_group
@@ -29,7 +30,7 @@ class GraphKeys:
 
     concepts: dict[str, Any] = conf_group("century")  # what the entities are about, by theme
     graph: dict[str, Any] = conf_group("wikidata")  # the graph's properties, types and dates
-    entities: str | None = None  # instead of a dump: the table of entities of an earlier run
+    entities: Location[str | None] = None  # instead of a dump: the table of entities of an earlier run
     subclass_depth: int | None = None  # steps below a concept at which classes still belong to it; null: any number
     names: list[str] = field(default_factory=lambda: [LABEL, TITLE])  # which names are terms: label, alias, title
     punctuation: str = KEEP  # of terms: keep, or strip the ASCII punctuation as the paper's released terms do

@@ -33,6 +33,7 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import DrawConfig
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files.objects import Object
+from jobs.store.identity import identity_of
 from jobs.store.table_faults import Fault
 from tests.cases import check_cases
 from tests.factories import TableInMemory, century_rating, record, write_table
@@ -49,7 +50,8 @@ def test_the_identity_of_a_curation_has_the_keys_of_the_rules_that_are_applied()
         cfg = curate.CurateConfig(input="i", out="o", **keys)
         tables = CurationTables(source("records"), source("images") if images else None, [source("a"), source("b")])
         selection: Any = SimpleNamespace(decision=SimpleNamespace(applied=("https", curate.EXCLUDED, "draw")))
-        return curate.identity(cfg, tables, selection, Exclusions())
+        entries = curate.identity_entries(cfg, tables, selection)
+        return identity_of(cfg, entries, instead_of=curate.OF_SOME_RULES)
 
     usual = identity()
     assert usual == {

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from glob import has_magic
 
 from actors.errors import first_line
+from actors.settings import Location
 from jobs.corpora.corpus import MatchedRow, TitleSearch
 from jobs.corpora.wit import row_index
 from jobs.corpora.wit.byte_scan import FastScan, UncertainError
@@ -33,7 +34,7 @@ class WitConfig:
     """The files, and which of their rows to read."""
 
     name: str = "wit"
-    path: str = MISSING  # file, folder or glob; local or s3://
+    path: Location[str] = MISSING  # file, folder or glob; local or s3://
     language: str | None = "en"  # null: every language
 
 

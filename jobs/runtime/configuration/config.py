@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin
 
 from actors.errors import FileError, first_line
 from actors.local_models import is_local
+from actors.settings import Location, RuntimeOnly
 from jobs.errors import InputError
 from jobs.runtime.configuration import config_files, key_types, key_values
 from jobs.runtime.configuration.key_types import (
@@ -54,13 +55,15 @@ class RayConfig:
 class Writing:
     """Keys of every job that writes a table."""
 
-    out: str = MISSING  # the table to write: a separate folder or s3://bucket/prefix
-    resume: bool = True  # rarely: continue an existing table; false refuses it
-    overwrite: bool = False  # delete an existing table first
-    retry: list[str] = field(default_factory=list)  # redo rows of these statuses, as in [error] or [blocked,missing]
+    out: RuntimeOnly[str] = MISSING  # the table to write: a separate folder or s3://bucket/prefix
+    resume: RuntimeOnly[bool] = True  # rarely: continue an existing table; false refuses it
+    overwrite: RuntimeOnly[bool] = False  # delete an existing table first
+    retry: RuntimeOnly[list[str]] = field(
+        default_factory=list
+    )  # redo rows of these statuses, as in [error] or [blocked,missing]
     # print what would be read, written and used, and stop; calibrate (jobs with Ray): first do some units, to measure
-    plan: bool | str = False
-    exclusions: str | None = None  # file of image_ids or URLs that must not be used, one per line
+    plan: RuntimeOnly[bool | str] = False
+    exclusions: Location[str | None] = None  # file of image_ids or URLs that must not be used, one per line
 
     @property
     def only_plans(self) -> bool:
@@ -72,17 +75,21 @@ class Writing:
 class Common(Writing):
     """Keys of every job that uses Ray."""
 
-    timings: bool = False  # print where the seconds went (-v): imports, Ray, start of the workers, first batch
-    log: str = "text"  # rarely: format of what is printed: text, or json for one JSON object per line
-    ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
-    resources: Resources = conf_group("laptop", Resources)  # what each stage may use
+    timings: RuntimeOnly[bool] = (
+        False  # print where the seconds went (-v): imports, Ray, start of the workers, first batch
+    )
+    log: RuntimeOnly[str] = "text"  # rarely: format of what is printed: text, or json for one JSON object per line
+    ray: RuntimeOnly[RayConfig] = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
+    resources: RuntimeOnly[Resources] = conf_group("laptop", Resources)  # what each stage may use
 
 
 @dataclass
 class ReadingRows(Common):
     """Keys of every job that uses Ray and reads its input row by row."""
 
-    limit: int | None = None  # read only the first rows of the input, for a trial run in a separate table; null: all
+    limit: RuntimeOnly[int | None] = (
+        None  # read only the first rows of the input, for a trial run in a separate table; null: all
+    )
 
 
 @dataclass
@@ -90,7 +97,7 @@ class FailingRows(ReadingRows):
     """Keys of every job whose rows can fail because of machines, models, storage or the network."""
 
     # rarely: stop if more items than this share fail for reasons that are not in the input
-    max_error_share: float = 0.01
+    max_error_share: RuntimeOnly[float] = 0.01
 
 
 def load(job: str, schema: type, overrides: Sequence[str]) -> Any:

@@ -18,6 +18,7 @@ from jobs.runtime import stages
 from jobs.runtime.configuration.config import load
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store import writer as store_writer
 from jobs.store.files.locations import Object
 from jobs.store.pieces import (
@@ -222,5 +223,5 @@ def test_embed_has_units_of_bounded_size(images: str) -> None:
     cfg = load("embed", embed.EmbedConfig, [f"input={images}", "out=/r", "embedder=local-tiny"])
     facts: Any = SimpleNamespace(encoder="e", preprocessing="p", dim=4)
     cfg.plan = True
-    plan = embed._plan(cfg, open_table(images), facts, {})
+    plan = embed._plan(cfg, open_table(images), facts, Exclusions())
     assert [unit.rows for unit in plan.units] == [3, 175, 175, 175, 175]
