@@ -38,6 +38,7 @@ from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.files.spool import Spool
 from jobs.store.runs.table_run import open_run, survey
 from jobs.store.table_plan import TablePlan, limited
@@ -79,7 +80,7 @@ def execute(cfg: ImportRatingsConfig) -> Plan | Manifest:
 
 def _plan(
     cfg: ImportRatingsConfig,
-    files: list[locations.Object],
+    files: list[Object],
     pseudonyms: Pseudonyms | None,
     excluded: Exclusions,
     items: ItemNames | None,

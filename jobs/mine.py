@@ -31,7 +31,7 @@ from jobs.runtime.planning import summary
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store.files import read_ahead
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.table_plan import limited
 from jobs.store.units import unit_of_file
 from jobs.workers.mine import CORPORA, MineUnit

@@ -20,9 +20,9 @@ from jobs.judging.kept_rubric import KeptRubric, of_answers
 from jobs.metrics.distributions import Distributions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.run_files import IDENTITY, read_json
+from jobs.store.run_files import IDENTITY, read_json, trials
 from jobs.store.runs.table_run import open_run
-from jobs.store.table_plan import TablePlan, trials
+from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES, table

@@ -25,6 +25,7 @@ from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import table_plan
 from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.identity import identity_of
 from jobs.store.writer import Rejects
 
@@ -133,7 +134,7 @@ def identity(cfg: ImportRatingsConfig) -> dict[str, Any]:
     }
 
 
-def files_of(uri: str, format_: str | None) -> list[locations.Object]:
+def files_of(uri: str, format_: str | None) -> list[Object]:
     """Return the files at `uri` (a file, folder or glob); if there are several, those whose names fit `format_`.
 
     Raises:
@@ -158,7 +159,7 @@ def _is_hidden(uri: str, base: str) -> bool:
     return any(part[:1] in ("_", ".") for part in below.split("/"))
 
 
-def format_of(files: Sequence[locations.Object]) -> str:
+def format_of(files: Sequence[Object]) -> str:
     """Return the format that the files' names imply.
 
     Raises:
@@ -188,7 +189,7 @@ class _Asked:
 
 def importer(
     cfg: ImportRatingsConfig,
-    files: Sequence[locations.Object],
+    files: Sequence[Object],
     exclusion_filter: ExclusionFilter,
     pseudonyms: Pseudonyms | None,
 ) -> Importer:

@@ -25,7 +25,7 @@ from jobs.annotation.questionnaire import Questionnaire
 from jobs.errors import InputError
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter
-from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.hashing import hash_texts_128, joined_columns
 from jobs.store.reading import TableSource, open_table
 from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, Rejects, UnitWriter
@@ -112,7 +112,7 @@ class Importer:
     def __init__(
         self,
         settings: ImportSettings,
-        files: Sequence[locations.Object],
+        files: Sequence[Object],
         read: Read,
         *,
         exclusion_filter: ExclusionFilter,

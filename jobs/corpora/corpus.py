@@ -6,7 +6,7 @@ from typing import Protocol
 
 from actors.titles import TitleMatcher
 from jobs.store.counts import Counts
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.writer import Rejects
 
 

@@ -24,9 +24,8 @@ from jobs.errors import InputError, about, check_choice, check_least
 from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
-from jobs.store.files.objects import CompactList, HashSet
-from jobs.store.files.read_ahead import in_threads
+from jobs.store.files.objects import CompactList, HashSet, Object
+from jobs.store.files.threads import in_threads
 from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.units import WHOLE, Unit
 

@@ -26,7 +26,7 @@ from jobs.errors import InputError
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.selection.exclusions import ID
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.units import BYTES, Unit, unit_of_file
 from jobs.store.writer import Reject
 

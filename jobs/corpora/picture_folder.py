@@ -1,7 +1,7 @@
 """A folder or bucket of pictures: its files, and the names from which their image_ids are made."""
 
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 
 
 def list_files(folder: str) -> list[Object]:

@@ -14,7 +14,7 @@ from jobs.corpora.cell_texts import column_texts, is_list, list_texts
 from jobs.corpora.delimited import require_columns, text_batches
 from jobs.errors import InputError
 from jobs.store.files import faults, locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.run_files import one_file
 
 BATCH_ROWS = 1 << 17  # rows of Parquet read at a time

@@ -14,7 +14,7 @@ from jobs.inventory.found import files_by_table
 from jobs.store import run_files
 from jobs.store.files import faults, locations, whole
 from jobs.store.files.objects import Object
-from jobs.store.files.read_ahead import in_threads
+from jobs.store.files.threads import in_threads
 from jobs.store.footers import data_objects, read_footer
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
 from jobs.store.runs import lock, place

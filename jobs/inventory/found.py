@@ -12,8 +12,7 @@ from jobs.store.files import locations
 from jobs.store.files.objects import HashSet, Object
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.identity import TABLE, flatten, stored_identity_hash
-from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri
-from jobs.store.table_plan import trials
+from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri, trials
 
 _END = f"/{FOLDER}/{IDENTITY}"
 

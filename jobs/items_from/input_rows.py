@@ -14,7 +14,7 @@ from jobs.corpora.cell_texts import column_texts
 from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.run_files import one_file
 from jobs.store.writer import Reject, Rejects
 

@@ -26,8 +26,7 @@ from jobs.judging.model_config import AskingConfig
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import CompleteDrawConfig, Draw, draw_columns, usable
 from jobs.runtime.selection.exclusions import ExclusionFilter
-from jobs.store.files.locations import Object
-from jobs.store.files.objects import CompactList
+from jobs.store.files.objects import CompactList, Object
 from jobs.store.pieces import STANDARD, PieceRule, in_pieces, read_piece
 from jobs.store.reading import TableSource, open_table
 from jobs.store.units import WHOLE, Unit

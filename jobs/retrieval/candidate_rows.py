@@ -17,8 +17,8 @@ from jobs.errors import InputError
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
-from jobs.store.files.read_ahead import in_threads
+from jobs.store.files.objects import Object
+from jobs.store.files.threads import in_threads
 from jobs.store.object_rows import RowLookup
 from jobs.store.reading import TableSource
 from jobs.tables import TABLES, WIT_COLUMNS

@@ -42,8 +42,8 @@ from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
-from jobs.store.files.read_ahead import ahead
 from jobs.store.files.spool import MachineCopy
+from jobs.store.files.threads import ahead
 from jobs.store.footers import Footer
 from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.reading import TableSource, open_table

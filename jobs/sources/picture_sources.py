@@ -39,7 +39,7 @@ from jobs.sources.source_config import (
 )
 from jobs.store import run_files
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.pieces import begun_cuts
 from jobs.store.reading import TableSource
 from jobs.store.runs.table_run import TableRun

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from jobs.store.counts import Counts
 from jobs.store.files import faults, locations, whole
 from jobs.store.files.objects import CompactList, Object
-from jobs.store.files.read_ahead import ahead, in_threads
 from jobs.store.files.s3 import CONNECTIONS
+from jobs.store.files.threads import ahead, in_threads
 from jobs.store.files.whole import repeated
 from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, ReplacedJson, fits
 from jobs.store.units import Unit, unit_of_file

@@ -18,7 +18,7 @@ from actors.settings import NOT_IDENTIFYING
 # leaves the other rows as they are.
 EXCLUSIONS = "exclusions"
 # Keys of a table that a driver writes at once: hashes of its rows and of the names of its units.
-ROWS, UNITS = "rows", "units"
+ROWS_HASH, UNITS_HASH = "rows", "units"
 TABLE = "table"  # the key of `_run/identity.json` with the table's name; the other keys form the identity
 
 

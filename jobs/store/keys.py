@@ -19,7 +19,7 @@ from jobs.errors import InputError
 from jobs.store.files.spool import Spool
 from jobs.store.hashing import Hashes, hash_texts, joined_columns
 from jobs.store.reading import TableSource
-from jobs.store.table_plan import limit_of
+from jobs.store.run_files import limit_of
 from jobs.tables import table
 
 HASHES_PER_PART = 20_000_000  # 200 MB, including the numbers of their tables

@@ -15,7 +15,7 @@ from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.files.local_files import path_hint
 from jobs.store.files.objects import CompactList, HashSet, Object
-from jobs.store.files.read_ahead import ahead
+from jobs.store.files.threads import ahead
 from jobs.store.footers import Footer, Footers, data_objects, read_footers
 from jobs.store.identity import TABLE
 from jobs.store.object_rows import opened_rows, row_groups, weight_of

@@ -17,7 +17,7 @@ from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys, shared_key
 from jobs.store.object_rows import row_groups
 from jobs.store.reading import TableSource, open_table, refuse_absent
-from jobs.store.table_plan import WHOLE, limit_of, trials
+from jobs.store.run_files import WHOLE, limit_of, trials
 from jobs.tables import TABLES
 from jobs.viewer.facets import SHOWN_ATTRIBUTES
 

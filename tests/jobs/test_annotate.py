@@ -19,7 +19,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.outcomes import show
 from jobs.store.reading import open_table
-from jobs.store.table_plan import limit_of
+from jobs.store.run_files import limit_of
 from tests.factories import picture, record_of, rows_of, write_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act

@@ -19,7 +19,7 @@ from jobs.judging import rating_tables
 from jobs.page.picture_sheets import COLUMNS
 from jobs.runtime.command_line import cli
 from jobs.runtime.selection.draws import CompleteDrawConfig
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.tables import TABLES
 from tests.cases import check_cases

@@ -22,6 +22,7 @@ from jobs.corpora.wit.streams import FAILURES, PARQUET, ByteSource, fast_stream,
 from jobs.errors import InputError
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
 
@@ -44,7 +45,7 @@ def split_of(uri: str) -> str:
     return match.group(1) if match else ""
 
 
-def find_files(path: str) -> Sequence[locations.Object]:
+def find_files(path: str) -> Sequence[Object]:
     """Return the files at `path`; in a folder, those called .tsv, .tsv.gz or .tsv.zst.
 
     Raises:

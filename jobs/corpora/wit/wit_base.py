@@ -27,7 +27,7 @@ from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
 from jobs.store.counts import Counts
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.writer import Reject, UnitTask
 from jobs.tables import WIT_COLUMNS
 

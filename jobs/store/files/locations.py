@@ -23,26 +23,6 @@ from jobs.store.files.local_files import path_hint
 from jobs.store.files.objects import CompactList, Object
 from jobs.store.files.spool import Spool
 
-__all__ = [
-    "Object",
-    "absolute",
-    "create",
-    "creates_once",
-    "exists",
-    "filesystem",
-    "find",
-    "is_s3",
-    "join",
-    "listing",
-    "local_copy",
-    "move",
-    "named_errors",
-    "opened",
-    "publish",
-    "read_bytes",
-    "remove",
-    "replace",
-]
 STREAM_BYTES = 1 << 20  # of a request for a stream from S3
 _ALLOWED = "use a local path or s3://bucket/key"
 

@@ -1,4 +1,4 @@
-"""Reads that are requested while the caller works: of an object on S3 in large blocks, or of many small values.
+"""Reading of an object on S3 from a position to its end in large blocks, requested while the caller works.
 
 A decompressor asks for a few hundred kilobytes at a time. If each were a request, a file would arrive at a few
 megabytes per second, since a store takes tens of milliseconds to answer, however small the range.
@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
 from actors.full_reads import ShortReadError, read_full
 from jobs.store.files import locations
-from jobs.store.files.objects import CHUNK, chunked
 from jobs.store.files.whole import repeated
 
 BLOCK = 8 << 20  # bytes per request
@@ -180,43 +179,3 @@ class ReadAhead:
         for block in self._blocks:
             block.data.cancel()
         self._blocks.clear()
-
-
-T = TypeVar("T")
-R = TypeVar("R")
-HELD_PER_THREAD = 2  # values per thread that `ahead` holds: with one each, all threads would wait for the slowest
-
-
-def in_threads(function: Callable[[T], R], values: Iterable[T], threads: int) -> Iterator[R]:
-    """Yield the result of `function` for each value, in order; computed in threads, a chunk of values at a time."""
-    with ThreadPoolExecutor(threads) as pool:
-        for chunk in chunked(values, CHUNK):
-            yield from list(pool.map(function, chunk))
-
-
-def ahead(
-    function: Callable[[T], R], values: Iterable[T], *, threads: int, weight: Callable[[T], int], most: int
-) -> Iterator[R]:
-    """Yield the result of `function` for each value, in order; meanwhile threads compute those of later values.
-
-    Args:
-        weight: returns the weight of a value's result.
-        most: the largest total weight of results that are waiting or being computed; a single one may exceed it.
-    """
-    waiting: deque[tuple[Future[R], int]] = deque()
-    total = 0
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for value in values:
-                following = weight(value)
-                while waiting and (total + following > most or len(waiting) >= HELD_PER_THREAD * threads):
-                    future, released = waiting.popleft()
-                    yield future.result()
-                    total -= released
-                waiting.append((pool.submit(function, value), following))
-                total += following
-            while waiting:
-                yield waiting.popleft()[0].result()
-        finally:
-            for future, _ in waiting:
-                future.cancel()

@@ -1,28 +1,37 @@
 """The place `out=` before a run: empty, a table of remine, or something else, which a run must not touch.
 
-A run claims a place: its identity is written once, and a place with another identity is refused.
+A run claims a place: its identity and the list of its units are written once, and a place with another identity or
+other units is refused.
 """
 
 import json
 import logging
 import os
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.store import run_files
 from jobs.store.counts import PURGED
 from jobs.store.files import locations, s3
-from jobs.store.files.objects import CompactList, Object
+from jobs.store.files.objects import CompactList, HashSet, Object
 from jobs.store.footers import data_objects, read_footers
 from jobs.store.identity import EXCLUSIONS, RUN_KEYS, TABLE, describe_change, differing_keys, identity_hash
 from jobs.store.run_files import CONFIG, FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri
 from jobs.store.runs import lock
-from jobs.store.runs.run_units import FrozenUnits, read_frozen
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
+
+
+class FrozenUnits(NamedTuple):
+    """The plan's units in the order of a table's list of units, and whether that list has the same versions."""
+
+    units: Sequence[Unit]
+    is_current: bool
+
 
 ASIDE = "damaged."  # begins the names of files in `_run` that `verify repair=true` set aside
 
@@ -305,3 +314,65 @@ def purged_table(plan: TablePlan, keys: Collection[str]) -> dict[str, Any] | Non
     is_whole = manifest.get("complete") and PURGED in manifest["counts"]["filtered"]
     differing = {name.split(".")[0] for name in differing_keys(written, planned)}
     return manifest if is_whole and not changed and differing and differing <= set(keys) else None
+
+
+def freeze(out: str, plan: TablePlan, frozen: FrozenUnits | None) -> Sequence[Unit]:
+    """Write the list of units, unless it exists, and return the plan's units in its order.
+
+    Args:
+        frozen: what `read_frozen` returned; None if there was no list.
+    """
+    uri = run_uri(out, INPUTS)
+    if frozen is None:
+        locations.create(uri, run_files.to_lines(plan.units, Unit.to_json))
+        frozen = read_frozen(out, plan)
+    if plan.derived and not frozen.is_current:
+        locations.replace(uri, run_files.to_lines(frozen.units, Unit.to_json))
+    return frozen.units
+
+
+def read_frozen(out: str, plan: TablePlan) -> FrozenUnits:
+    """Compare the plan's units with the list of the table at `out`; raise InputError if the plan has other units.
+
+    A trial may have additional units after them: after a purge, the earlier units have fewer than the first n rows.
+    """
+    frozen = CompactList(run_files.read_inputs(run_uri(out, INPUTS)))
+    units = _in_order(out, plan, frozen)
+    return FrozenUnits(units, _same(units, frozen, by=lambda unit: unit.version))
+
+
+def _in_order(out: str, plan: TablePlan, frozen: Sequence[Unit]) -> Sequence[Unit]:
+    if _same(plan.units, frozen, by=lambda unit: unit.name):
+        return plan.units
+    planned = {unit.name: unit for unit in plan.units}
+    gone = [unit for unit in frozen if unit.name not in planned]
+    names = {unit.name for unit in frozen}
+    new = [name for name in planned if name not in names]
+    if gone or (new and not (plan.derived and plan.limit is not None)):
+        difference = _difference(gone, [planned[name] for name in new])
+        raise InputError(
+            f"out={out}: the inputs changed since this run started: {difference}; use another out= or overwrite=true"
+        )
+    return CompactList(planned[name] for name in [*(unit.name for unit in frozen), *new])
+
+
+def _difference(gone: Sequence[Unit], new: Sequence[Unit]) -> str:
+    """Return which inputs differ between units that a run does not have any more and those that it did not have.
+
+    A unit may have many inputs, such as the pictures of a folder, most of which are in both.
+    """
+    before, now = ({file.uri: file.etag for unit in units for file in unit.inputs} for units in (gone, new))
+    kinds = {
+        "changed": sorted(uri for uri in before.keys() & now.keys() if before[uri] != now[uri]),
+        "gone": sorted(before.keys() - now.keys()),
+        "new": sorted(now.keys() - before.keys()),
+    }
+    counts = [f"{len(uris):,} {kind}" for kind, uris in kinds.items() if uris]
+    if not counts:
+        return f"{quantity(len(gone), 'unit')} gone, {len(new):,} new"
+    kind, first = next((kind, uris[0]) for kind, uris in kinds.items() if uris)
+    return f"{first} {'changed' if kind == 'changed' else f'is {kind}'} ({', '.join(counts)})"
+
+
+def _same(one: Iterable[Unit], other: Iterable[Unit], *, by: Callable[[Unit], str]) -> bool:
+    return HashSet(map(by, one)).same_as(HashSet(map(by, other)))

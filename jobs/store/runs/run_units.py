@@ -1,19 +1,13 @@
-"""The units of a table that a run writes: their frozen list, which are done, tasks for the others, and their work."""
+"""The units of a table that a run writes: which are done, tasks for the others, and their work."""
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
-from actors.quantities import quantity
-from jobs.errors import InputError
-from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.files.locations import is_s3
 from jobs.store.files.objects import CompactList, HashSet, Object
 from jobs.store.footers import Footer, data_objects, read_footers
 from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
-from jobs.store.run_files import INPUTS, run_uri
-from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask
 
@@ -170,72 +164,3 @@ def written_unit(footer: Footer, record: FooterJson) -> WrittenUnitJson:
         "inputs": record["unit"]["inputs"],
         "retired": record["retired"],
     }
-
-
-class FrozenUnits(NamedTuple):
-    """The plan's units in the order of a table's list of units, and whether that list has the same versions."""
-
-    units: Sequence[Unit]
-    is_current: bool
-
-
-def freeze(out: str, plan: TablePlan, frozen: FrozenUnits | None) -> Sequence[Unit]:
-    """Write the list of units, unless it exists, and return the plan's units in its order.
-
-    Args:
-        frozen: what `read_frozen` returned; None if there was no list.
-    """
-    uri = run_uri(out, INPUTS)
-    if frozen is None:
-        locations.create(uri, run_files.to_lines(plan.units, Unit.to_json))
-        frozen = read_frozen(out, plan)
-    if plan.derived and not frozen.is_current:
-        locations.replace(uri, run_files.to_lines(frozen.units, Unit.to_json))
-    return frozen.units
-
-
-def read_frozen(out: str, plan: TablePlan) -> FrozenUnits:
-    """Compare the plan's units with the list of the table at `out`; raise InputError if the plan has other units.
-
-    A trial may have additional units after them: after a purge, the earlier units have fewer than the first n rows.
-    """
-    frozen = CompactList(run_files.read_inputs(run_uri(out, INPUTS)))
-    units = _in_order(out, plan, frozen)
-    return FrozenUnits(units, _same(units, frozen, by=lambda unit: unit.version))
-
-
-def _in_order(out: str, plan: TablePlan, frozen: Sequence[Unit]) -> Sequence[Unit]:
-    if _same(plan.units, frozen, by=lambda unit: unit.name):
-        return plan.units
-    planned = {unit.name: unit for unit in plan.units}
-    gone = [unit for unit in frozen if unit.name not in planned]
-    names = {unit.name for unit in frozen}
-    new = [name for name in planned if name not in names]
-    if gone or (new and not (plan.derived and plan.limit is not None)):
-        difference = _difference(gone, [planned[name] for name in new])
-        raise InputError(
-            f"out={out}: the inputs changed since this run started: {difference}; use another out= or overwrite=true"
-        )
-    return CompactList(planned[name] for name in [*(unit.name for unit in frozen), *new])
-
-
-def _difference(gone: Sequence[Unit], new: Sequence[Unit]) -> str:
-    """Return which inputs differ between units that a run does not have any more and those that it did not have.
-
-    A unit may have many inputs, such as the pictures of a folder, most of which are in both.
-    """
-    before, now = ({file.uri: file.etag for unit in units for file in unit.inputs} for units in (gone, new))
-    kinds = {
-        "changed": sorted(uri for uri in before.keys() & now.keys() if before[uri] != now[uri]),
-        "gone": sorted(before.keys() - now.keys()),
-        "new": sorted(now.keys() - before.keys()),
-    }
-    counts = [f"{len(uris):,} {kind}" for kind, uris in kinds.items() if uris]
-    if not counts:
-        return f"{quantity(len(gone), 'unit')} gone, {len(new):,} new"
-    kind, first = next((kind, uris[0]) for kind, uris in kinds.items() if uris)
-    return f"{first} {'changed' if kind == 'changed' else f'is {kind}'} ({', '.join(counts)})"
-
-
-def _same(one: Iterable[Unit], other: Iterable[Unit], *, by: Callable[[Unit], str]) -> bool:
-    return HashSet(map(by, one)).same_as(HashSet(map(by, other)))

@@ -10,7 +10,7 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
-from jobs.store.identity import ROWS, UNITS, identity_hash
+from jobs.store.identity import ROWS_HASH, UNITS_HASH, identity_hash
 from jobs.store.run_files import identity_at
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import RowLimit, TablePlan
@@ -64,7 +64,12 @@ def write_small(
     plan = TablePlan(
         out=out,
         table=table,
-        identity={**identity, **({LIMIT: limit.limit} if limit else {}), ROWS: _hash(rows), UNITS: content_id(*parts)},
+        identity={
+            **identity,
+            **({LIMIT: limit.limit} if limit else {}),
+            ROWS_HASH: _hash(rows),
+            UNITS_HASH: content_id(*parts),
+        },
         units=units,
         config=config,
         metadata=dict(metadata or {}),

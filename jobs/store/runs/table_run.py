@@ -21,16 +21,8 @@ from jobs.store.identity import identity_hash
 from jobs.store.json_types import WrittenUnitJson
 from jobs.store.run_files import CONFIG, IDENTITY, MANIFEST, UNITS, run_uri
 from jobs.store.runs import lock, place
-from jobs.store.runs.place import check_identity, claim, warn_of_store
-from jobs.store.runs.run_units import (
-    Amounts,
-    count_done,
-    freeze,
-    is_current,
-    remaining_tasks,
-    with_footers,
-    written_unit,
-)
+from jobs.store.runs.place import check_identity, claim, freeze, warn_of_store
+from jobs.store.runs.run_units import Amounts, count_done, is_current, remaining_tasks, with_footers, written_unit
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit, check_distinct
 from jobs.store.writer import Target, UnitTask

@@ -19,7 +19,7 @@ from jobs.items_from.named_pictures import NamedPicture
 from jobs.items_from.row_items import ItemRow
 from jobs.runtime.configuration.config import load
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions, marks_of
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.writer import Reject
 from jobs.terms_from.terms_config import TermSourcesConfig
 

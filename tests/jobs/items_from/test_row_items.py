@@ -12,7 +12,7 @@ from jobs.items_from.items_config import ItemsConfig
 from jobs.items_from.named_pictures import NamedPicture, Urls
 from jobs.items_from.row_items import ItemRow, ItemRowReader, record_of, roles_of
 from jobs.runtime.configuration.config import load
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.writer import RAW_KEPT, Reject
 from tests.cases import check_cases
 

@@ -9,7 +9,7 @@ from jobs.errors import InputError
 from jobs.items_from.input_rows import UserFile
 from jobs.judging.own_questions import set_id_of
 from jobs.questioning.question_file import FileQuestions, QuestionColumns, find_columns, read_questions
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.writer import Reject
 from tests.cases import check_cases
 

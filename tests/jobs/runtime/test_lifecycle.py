@@ -17,7 +17,7 @@ from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import Demand, Resources
 from jobs.runtime.process import signals
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.runs.table_run import check_place, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit

@@ -19,7 +19,7 @@ from jobs.runtime import stages
 from jobs.runtime.board import Reporter
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan

@@ -16,7 +16,7 @@ from jobs import verify
 from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.footers import Footer, read_footer
 from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
 from jobs.store.reading import open_table

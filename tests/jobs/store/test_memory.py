@@ -11,8 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.store.files.locations import Object
-from jobs.store.files.objects import CompactList
+from jobs.store.files.objects import CompactList, Object
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan

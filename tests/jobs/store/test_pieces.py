@@ -20,7 +20,7 @@ from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store import writer as store_writer
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.pieces import (
     FROM,
     PIECE_BYTES,

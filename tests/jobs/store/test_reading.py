@@ -10,7 +10,7 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.store import footers, reading
 from jobs.store.files import locations
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.footers import Footer, data_objects
 from jobs.store.object_rows import NARROW_BYTES, weight_of
 from jobs.store.reading import open_table, open_tables, tables_in

@@ -13,8 +13,9 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.store.files.objects import Object
 from jobs.store.identity import stored_identity_hash
 from jobs.store.reading import open_table
+from jobs.store.run_files import WHOLE, limit_of, trials
 from jobs.store.runs.table_run import check_place, open_run
-from jobs.store.table_plan import WHOLE, TablePlan, limit_of, limited, row_limit, trials
+from jobs.store.table_plan import TablePlan, limited, row_limit
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import load
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.units import Unit
 from jobs.terms_from import graph_choice
 from jobs.terms_from.dump import SPAN

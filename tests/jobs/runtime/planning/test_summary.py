@@ -8,7 +8,7 @@ import pytest
 
 from jobs.runtime.configuration.resources import Demand
 from jobs.runtime.planning import summary
-from jobs.store.files.locations import Object
+from jobs.store.files.objects import Object
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import begin, plan, write
 

@@ -14,6 +14,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.store import footers
 from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.files.s3 import REACH_ATTEMPTS, arrow_filesystem, forget_settings
 from tests.cases import check_cases
 from tests.jobs.store.answering import answering, in_environment
@@ -42,7 +43,7 @@ def put(place: str, *names: str) -> None:
         locations.replace(locations.join(place, name), name.encode())
 
 
-def names(objects: Iterable[locations.Object], place: str) -> list[str]:
+def names(objects: Iterable[Object], place: str) -> list[str]:
     return [o.uri.removeprefix(place).lstrip("/") for o in objects]
 
 

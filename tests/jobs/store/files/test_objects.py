@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from jobs.store.files.locations import Object
-from jobs.store.files.objects import CHUNK, CompactList, HashSet
-from jobs.store.files.read_ahead import in_threads
+from jobs.store.files.objects import CHUNK, CompactList, HashSet, Object
+from jobs.store.files.threads import in_threads
 from tests.cases import check_cases
 
 SIZES = (0, 1, CHUNK, CHUNK + 1, 5 * CHUNK - 1)

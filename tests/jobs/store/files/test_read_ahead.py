@@ -12,7 +12,8 @@ import pytest
 
 from actors.full_reads import ShortReadError
 from jobs.store.files import locations, read_ahead
-from jobs.store.files.read_ahead import AHEAD, HELD_PER_THREAD, ReadAhead, ahead
+from jobs.store.files.read_ahead import AHEAD, ReadAhead
+from jobs.store.files.threads import HELD_PER_THREAD, ahead
 from tests.forwarding import counted_s3
 
 DATA = np.random.default_rng(7).integers(0, 256, 100_000, dtype=np.uint8).tobytes()

@@ -13,7 +13,8 @@ from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.footers import Footer
 from jobs.store.run_files import INPUTS, read_inputs, run_uri
-from jobs.store.runs.run_units import Amounts, read_frozen, rows_of_units, with_footers
+from jobs.store.runs.place import read_frozen
+from jobs.store.runs.run_units import Amounts, rows_of_units, with_footers
 from jobs.store.runs.table_run import survey
 from jobs.store.table_plan import RowLimit
 from jobs.store.units import Unit
