@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jobs.errors import InputError
-from jobs.metrics.metric import Metric, metrics_table
+from jobs.metrics.metric import COLUMNS, Metric, metrics_table
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
 from jobs.store.runs.small_table import write_small
 
 TABLE = "table"  # dim with the table's name
-_COLUMNS = ["definition", "value", "n", "units", "coverage", "low", "high", "interval_method", "status", "reason"]
 
 
 def refuse_foreign(out: str, *names: str) -> None:
@@ -52,7 +51,7 @@ def read_computed(sources: Sequence[TableSource]) -> Iterator[Metric]:
         table = table_name(source.uri)
         for batch in source.batches():
             for row in batch.to_pylist():
-                values = {column: row[column] for column in _COLUMNS}
+                values = {column: row[column] for column in COLUMNS}
                 yield Metric(name=row["metric"], dims={**json.loads(row["dims"]), TABLE: table}, **values)
 
 

@@ -9,7 +9,6 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
-from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +19,8 @@ from actors.status import Status
 from jobs.metrics.intervals import Interval, Units, bootstrap, ratio, share
 from jobs.tables import conform, table
 
-WIDE_COLUMNS = (
-    "metric", "value", "low", "high", "n", "units", "coverage", "status", "reason", "interval_method", "definition",
-)  # fmt: skip
+# The columns of the table `metrics` that are fields of `Metric`, without its name; column `dims` is a JSON object.
+COLUMNS = ("value", "low", "high", "n", "units", "coverage", "status", "reason", "interval_method", "definition")
 
 
 class Quantity(StrEnum):
@@ -333,23 +331,6 @@ def metrics_table(metrics: Iterable[Metric]) -> pa.Table:
     return conform(schemas.to_table(rows, table("metrics").schema()), table("metrics"))
 
 
-class MetricRow(TypedDict):
-    """A row of the table `metrics`; `dims` is a JSON object."""
-
-    metric: str
-    dims: str
-    definition: str
-    value: float | None
-    low: float | None
-    high: float | None
-    interval_method: str | None
-    n: int
-    units: int | None
-    coverage: float | None
-    status: str
-    reason: str | None
-
-
 def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[object]]]:
     """Return a table with one column per dim: the names of the columns, without duplicates, and the rows.
 
@@ -358,35 +339,26 @@ def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[object]]]:
     cell of a dim that the metric does not have is "".
     """
     dims = sorted({name for metric in metrics for name in metric.dims})
-    rest = [name for name in WIDE_COLUMNS if name != "metric"]
-    used = {*WIDE_COLUMNS, *dims}
+    fixed = ("metric", *COLUMNS)
+    used = {*fixed, *dims}
     columns = []
     for name in dims:
-        column = name if name not in WIDE_COLUMNS else f"dim_{name}"
+        column = name if name not in fixed else f"dim_{name}"
         while column != name and column in used:
             column = f"dim_{column}"
         used.add(column)
         columns.append(column)
-    rows: list[list[object]] = []
-    for metric in metrics:
-        cells: Mapping[str, object] = dict(row(metric))
-        rows.append([metric.name, *(metric.dims.get(name, "") for name in dims), *(cells[name] for name in rest)])
-    return ["metric", *columns, *rest], rows
+    rows = [
+        [metric.name, *(metric.dims.get(name, "") for name in dims), *_cells(metric).values()] for metric in metrics
+    ]
+    return ["metric", *columns, *COLUMNS], rows
 
 
-def row(metric: Metric) -> MetricRow:
+def row(metric: Metric) -> dict[str, object]:
     """Return the metric as a row of the table `metrics`."""
-    return {
-        "metric": metric.name,
-        "dims": json.dumps(dict(metric.dims), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
-        "definition": metric.definition,
-        "value": metric.value,
-        "low": metric.low,
-        "high": metric.high,
-        "interval_method": metric.interval_method,
-        "n": metric.n,
-        "units": metric.units,
-        "coverage": metric.coverage,
-        "status": str(metric.status),
-        "reason": metric.reason,
-    }
+    dims = json.dumps(dict(metric.dims), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return {"metric": metric.name, "dims": dims, **_cells(metric)}
+
+
+def _cells(metric: Metric) -> dict[str, object]:
+    return {name: getattr(metric, name) for name in COLUMNS} | {"status": str(metric.status)}
