@@ -106,15 +106,9 @@ def description_scores(
 
     Undefined: no description has the score.
     """
-    writers = sorted(set(descriptions.writers) - {""})
     for score in ("mistakes", "mistake_share", "omissions", "omission_share", "precision", "coverage"):
-        kind = _MEAN[score].worded(more="")
-        for writer in ["", *writers]:
-            chosen = np.array([not writer or name == writer for name in descriptions.writers], bool)
-            dims = {"model": writer} if writer else {}
-            has_value = chosen & ~np.isnan(values[score])
-            yield _mean(kind, values[score], has_value, descriptions.pictures,
-                        asked=int(chosen.sum()), has_texts=has_texts, dims=dims)  # fmt: skip
+        reason = "no description has the score" if has_texts else TEXTLESS
+        yield from _means(_MEAN[score].worded(more=""), values[score], descriptions, reason=reason)
 
 
 def category_counts(counts: Mapping[str, Floats], descriptions: Descriptions) -> Iterator[Metric]:
@@ -123,32 +117,24 @@ def category_counts(counts: Mapping[str, Floats], descriptions: Descriptions) ->
     Args:
         counts: category -> float64[n], NaN where it is unknown.
     """
-    writers = sorted(set(descriptions.writers) - {""})
     kind = _MEAN["mistakes"].worded(more=", of one kind")
     for category, values in sorted(counts.items()):
-        for writer in ["", *writers]:
-            chosen = np.array([not writer or name == writer for name in descriptions.writers], bool)
-            dims = {"category": category} | ({"model": writer} if writer else {})
-            has_value = chosen & ~np.isnan(values)
-            yield _mean(kind, values, has_value, descriptions.pictures,
-                        asked=int(chosen.sum()), has_texts=True, dims=dims)  # fmt: skip
+        for metric in _means(kind, values, descriptions, reason="no description has the score"):
+            yield metric.at(category=category)
 
 
-def _mean(
-    kind: MetricKind,
-    values: Floats,
-    has_value: NDArray[np.bool_],
-    pictures: Ints,
-    *,
-    asked: int,
-    has_texts: bool,
-    dims: Mapping[str, str],
-) -> Metric:
-    n, coverage = int(has_value.sum()), int(has_value.sum()) / asked if asked else None
-    if not n:
-        reason = "no description has the score" if has_texts else TEXTLESS
-        return undefined(kind, reason, coverage=coverage, dims=dims)
-    return mean_of(kind, values[has_value], Units(pictures[has_value], "pictures"), coverage=coverage, dims=dims)
+def _means(kind: MetricKind, values: Floats, descriptions: Descriptions, *, reason: str) -> Iterator[Metric]:
+    """Yield the mean over all descriptions and over those of each writer; `reason`: why no description has a value."""
+    for writer in ["", *sorted(set(descriptions.writers) - {""})]:
+        chosen = np.array([not writer or name == writer for name in descriptions.writers], bool)
+        dims = {"model": writer} if writer else {}
+        has_value = chosen & ~np.isnan(values)
+        coverage = float(has_value.sum() / chosen.sum()) if chosen.any() else None
+        if has_value.any():
+            units = Units(descriptions.pictures[has_value], "pictures")
+            yield mean_of(kind, values[has_value], units, coverage=coverage, dims=dims)
+        else:
+            yield undefined(kind, reason, coverage=coverage, dims=dims)
 
 
 def correlations_with_people(
