@@ -195,14 +195,15 @@ def complete_error(error: InputError | RunError, values: Mapping[str, Any], chos
     """
     if error.value is not None or (error.key is None and error.place is None):
         return
-    if error.key in chosen:
+    if error.key is not None and error.key in chosen:
         error.value = chosen[error.key]
         return
+    place = error.place or ""
     leaves = ((key, value) for key, value in _leaves(values) if error.key in (None, key) and isinstance(value, str))
     names = sorted(leaves, key=lambda entry: -len(entry[1]))
-    if exact := next((key for key, value in names if error.place in _forms(value)), None):
-        error.key, error.value, error.place = exact, error.place, None
-    elif around := next((entry for entry in names if error.place and _holds(entry[1], error.place)), None):
+    if exact := next((key for key, value in names if place in _forms(value)), None):
+        error.key, error.value, error.place = exact, place, None
+    elif around := next((entry for entry in names if place and _holds(entry[1], place)), None):
         error.key, error.value = around
     elif error.key is not None:
         value: Any = values

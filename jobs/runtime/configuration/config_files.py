@@ -30,7 +30,7 @@ def _loader() -> Any:
     """Return a class that reads YAML with libyaml if it is there, refuses duplicate keys and reads no dates."""
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-    class Loader(base):  # type: ignore[misc, valid-type]
+    class Loader(base):
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
             names = [name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)]
             if twice := next((name for name in names if names.count(name) > 1), None):

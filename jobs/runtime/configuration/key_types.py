@@ -76,7 +76,7 @@ def defaults(schema: type) -> dict[str, Any]:
     """Return the default values of all keys of `schema`, nested, without those of files of `conf/`."""
     values: dict[str, Any] = {}
     for key in fields(schema):
-        value = key.default if key.default_factory is NO_DEFAULT else key.default_factory()
+        value: Any = key.default if key.default_factory is NO_DEFAULT else key.default_factory()
         values[key.name] = MISSING if value is NO_DEFAULT else asdict(value) if is_dataclass(value) else value
     return values
 
