@@ -117,17 +117,15 @@ class RequestSettings(Settings):
 
     def __post_init__(self) -> None:
         numbers = ("connections", "mbit_s", "attempts", "backoff_s", "max_timeouts", "max_wait_s")
-        check_positive(**{f"source.{name}": getattr(self, name) for name in numbers})
+        check_positive(**{name: getattr(self, name) for name in numbers})
         if self.form not in get_args(Form):
-            raise ValueError(f"source.form={self.form}: must be one of {', '.join(get_args(Form))}")
+            raise ValueError(f"form={self.form}: must be one of {', '.join(get_args(Form))}")
         try:
             api = self.api.format(host="wiki.example")
         except (KeyError, IndexError, ValueError):
             api = ""
         if not api.startswith("https://"):
-            raise ValueError(
-                f"source.api={self.api}: must be an https:// URL, with {{host}} in place of the wiki's host"
-            )
+            raise ValueError(f"api={self.api}: must be an https:// URL, with {{host}} in place of the wiki's host")
         super().__post_init__()
 
 

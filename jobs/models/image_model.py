@@ -7,6 +7,7 @@ from typing import Any
 from actors.diffusion_models import ImageModelSettings
 from actors.settings import RuntimeOnly
 from jobs.errors import InputError, as_input_error
+from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.key_types import MISSING
@@ -53,6 +54,8 @@ def check_image_models(cfg: Common, models: Sequence[ImageModelConfig]) -> None:
         from actors.diffusion_models import check_image_model
 
         for model in models:
+            check_dtype(model.dtype, prefix="image_model.")
+            check_device(cfg, model.device, prefix="image_model.")
             try:
                 check_image_model(model)
             except ValueError as error:

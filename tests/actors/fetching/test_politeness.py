@@ -178,6 +178,6 @@ def test_settings_that_are_refused() -> None:
     def check(name: str, value: Any, message: str) -> None:
         with pytest.raises(ValueError) as refused:  # noqa: PT011
             RequestSettings(**{name: value})
-        assert str(refused.value).startswith(f"source.{name}={message}")
+        assert str(refused.value).startswith(f"{name}={message}")
 
     check_cases(check, cases)
