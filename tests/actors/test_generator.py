@@ -313,7 +313,7 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
 def test_invalid_prompts_are_refused() -> None:
     misses: list[tuple[dict[str, Any], str]] = []
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"order": []}, "order: [] is empty"),
+        ({"order": []}, "order: at least one part is required"),
         ({"order": ["picture"]}, "at least one part"),
         ({"order": ["other"]}, "'other'"),
         ({"order": ["picture", "picture", "instruction"]}, "duplicate entry 'picture'"),
