@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import FileError
-from actors.rows import RatingRow, ended, failed
 from actors.rubrics.parsing import ParsedAnswer, parse_answers
 from actors.rubrics.rubric import Rubric
+from actors.schemas import RatingRow, ended, failed
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.ratings import rating_key, rating_table

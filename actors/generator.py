@@ -9,7 +9,7 @@ import pyarrow as pa
 from actors import schemas
 from actors.ids import content_id
 from actors.preparers import PromptPreparer
-from actors.rows import ResponseRow, ended, failed
+from actors.schemas import ResponseRow, ended, failed
 from actors.settings import ConditionSettings
 from actors.status import EMPTY_ANSWER, Status, is_blank
 from actors.tallies import TallyingStage

@@ -12,7 +12,7 @@ from actors import pictures, schemas
 from actors.diffusion_models import DrawingSettings, ImageModelSettings, load_pipeline
 from actors.errors import ModelError, first_line
 from actors.fetching import image_rows
-from actors.rows import ImageRow
+from actors.schemas import ImageRow
 from actors.special_tokens import DataTexts, special_tokens
 from actors.status import Status
 from actors.vlm import errors

@@ -4,9 +4,9 @@ import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from actors.rows import RatingRow
 from actors.rubric_rater import PreparedItem, RubricRater
 from actors.rubrics.rubric_questions import Question
+from actors.schemas import RatingRow
 from actors.vlm.errors import ScoringError
 from actors.vlm.loading import RaterFacts
 from actors.vlm.ratings import METHODS, answered

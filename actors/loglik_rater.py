@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import FileError
-from actors.rows import RatingRow, ended, failed
 from actors.rubrics.instructions import Instruction
+from actors.schemas import RatingRow, ended, failed
 from actors.settings import ConditionSettings
 from actors.status import Status
 from actors.tallies import TallyingStage

@@ -24,11 +24,11 @@ from actors.items import (
     skip_reason,
 )
 from actors.pictures import PictureError
-from actors.rows import PreparedPromptRow, PreparedQuestionsRow, failed
 from actors.rubrics.instructions import Instruction, QuestionWords
 from actors.rubrics.prompts import PromptBuilder
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
+from actors.schemas import PreparedPromptRow, PreparedQuestionsRow, failed
 from actors.status import Status
 from actors.tallies import TallyingStage
 from actors.vlm import context, errors

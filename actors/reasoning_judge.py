@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
-from actors.rows import RatingRow, failed
 from actors.rubric_rater import PreparedItem, RubricRater
 from actors.rubrics import thoughts
 from actors.rubrics.rubric_questions import Question
+from actors.schemas import RatingRow, failed
 from actors.status import Status
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError

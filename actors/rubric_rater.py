@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.items import TARGETS, asked_pairs, default_targets
-from actors.rows import RatingRow, failed
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
+from actors.schemas import RatingRow, failed
 from actors.status import Status
 from actors.tallies import TallyingStage
 from actors.vlm import errors, model_inputs

@@ -14,7 +14,7 @@ from actors.items import skip_reason
 from actors.marking.methods import ClaimsMarking, DirectMarking
 from actors.marking.span_prompts import Description, Kind, MarkingStep, Marks, Request, SpanPrompts, kinds_from
 from actors.pictures import PictureError
-from actors.rows import SpanRow
+from actors.schemas import SpanRow
 from actors.settings import ConditionSettings, RuntimeOnly, check_positive
 from actors.status import Status
 from actors.tallies import TallyingStage

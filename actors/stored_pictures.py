@@ -16,7 +16,7 @@ from actors.fetching.decoders import Decoders, PictureReader, close_when_dropped
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
 from actors.full_reads import read_whole
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
-from actors.rows import ImageRow
+from actors.schemas import ImageRow
 from actors.status import Status
 
 _NOT_UTF8 = re.compile(r"\\udc[89a-f][0-9a-f]")  # how Arrow writes a byte that is not UTF-8 in a path

@@ -17,7 +17,7 @@ from actors.fetching.net_safety import BlockedError, Lookup, Rules
 from actors.fetching.politeness import Limit, Limiter, RequestSettings, opted_out, retry_after
 from actors.fetching.signed_urls import without_secrets, without_signature
 from actors.pictures import PictureError
-from actors.rows import ImageRow
+from actors.schemas import ImageRow
 from actors.status import Status
 
 MAX_REDIRECTS = 3

@@ -11,10 +11,10 @@ from actors import schemas
 from actors.embedder import Embedder
 from actors.encoders.encoder_sources import EncoderSettings, encoder_facts
 from actors.items import TARGETS
-from actors.rows import RatingRow
 from actors.rubrics import checks
 from actors.rubrics.checks import REQUIRED_TEXT, Key
 from actors.rubrics.templates import TARGET_WORD, environment, words
+from actors.schemas import RatingRow
 from actors.status import Status
 from actors.vlm.ratings import rating_key, rating_table
 

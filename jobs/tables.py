@@ -3,7 +3,7 @@
 A table is a folder of Parquet files with one Arrow schema, a description of every column, a primary key and a version;
 `conform` casts and checks every batch before it is written. Strings are plain: Parquet dictionary-encodes them, and
 readers of long tables ask for dictionaries (`jobs.store.object_rows`). Ids are content hashes (`actors.ids`), never
-positions. Schemas that stages share are in `actors.schemas`.
+positions. Columns of rows that stages write are in `actors.schemas`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors import schemas
 from actors.errors import first_line
+from actors.schemas import Ended, ImageRow, RatingRow, ResponseRow, SpanRow, VectorRow, columns_of
 
 STR, I32, I64, F64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 STRS = pa.list_(STR)
@@ -57,19 +57,7 @@ class Table:
         return pa.schema(fields, metadata={**base, **extra})
 
 
-def _described(schema: pa.Schema, descriptions: dict[str, str]) -> dict[str, tuple[pa.DataType, str]]:
-    """Return the columns of a table whose schema stages share, each with its description."""
-    if schema.names != list(descriptions):
-        raise ValueError(f"descriptions of {', '.join(descriptions)} do not fit the columns {', '.join(schema.names)}")
-    return {field.name: (field.type, descriptions[field.name]) for field in schema}
-
-
-_STATUS = "how the work on this row ended: a value of actors.status.Status"
-_END = {
-    "status": _STATUS,
-    "error_kind": "short machine-readable kind of the error, null unless status says so",
-    "error_message": "the error in one sentence, null unless status says so",
-}
+_STATUS = columns_of(Ended)["status"]
 _RATING_KEY = ("item_id", "target", "rubric", "question", "rater", "condition", "method", "order", "sample")
 _SPAN_KEY = ("item_id", "rater", "condition", "method", "text_id", "kind", "start", "end")
 _SCORE = (F64, "similarity or likelihood, higher is nearer")
@@ -120,23 +108,7 @@ _ALL = [
         "methods": (STRS, "the sources of those terms, sorted"),
         "credited_method": (STR, "the one of methods that curate credits with the picture, null before or if none"),
     }, version=2),
-    Table("images", ("image_id", "rendition"), _described(schemas.IMAGES, {
-        "image_id": "hash of the picture's URL, or of its path inside the folder it came from",
-        "rendition": "original, w300 for a width of 300 pixels, or verified for an availability check",
-        "bytes": "the encoded picture; null unless status is ok, and for verified",
-        "format": "JPEG, PNG, …, detected from the bytes",
-        "width": "pixels",
-        "height": "pixels",
-        "sha256": "of bytes, hexadecimal",
-        "phash": "64-bit perceptual hash, hexadecimal",
-        "source_url": "the URL that was requested",
-        "final_url": "the URL after redirects",
-        "author": "author according to the source; unknown if it does not say, null if it was not asked",
-        "licence": "licence according to the source; unknown and null as for author",
-        "http_status": "last HTTP status, null for a folder",
-        "attempts": "number of requests or reads",
-        **_END,
-    })),
+    Table("images", ("image_id", "rendition"), columns_of(ImageRow)),
     Table("texts", ("text_id",), {
         "text_id": (STR, "hash of role, language, text and anything else that distinguishes it"),
         "role": (STR, "article, window, titles, lemma, gloss, caption, reference, generated, prompt, or another name"),
@@ -167,12 +139,7 @@ _ALL = [
         "gold": (STRS, "the correct values, if known"),
         "attributes": (ATTRIBUTES, "date, scenario, sub-region and others"),
     }),
-    Table("embeddings", ("item_id", "kind"), _described(schemas.embeddings(dim=768), {
-        "item_id": "image_id or text_id",
-        "kind": "image or text",
-        "embedding": "L2-normalised vector, null unless status is ok",
-        **_END,
-    })),
+    Table("embeddings", ("item_id", "kind"), columns_of(VectorRow)),
     Table("neighbors", ("query_id", "rank"), {
         "query_id": (STR, "item_id of the query"),
         "rank": (I32, "1 is the nearest"),
@@ -188,22 +155,7 @@ _ALL = [
         "lemma": (STR, "the lemma that matched"),
         "score": _SCORE,
     }),
-    Table("responses", ("response_id",), _described(schemas.RESPONSES, {
-        "response_id": "hash of item, model, prompt, settings, condition and sample number; the same on a retry",
-        "item_id": "the item that the model was asked about",
-        "model": "model and revision",
-        "prompt": "name of the prompt",
-        "condition": "experimental condition, empty if none",
-        "sample": "number of the sample, from 0",
-        "seed": "seed of the sample",
-        "text": "the answer",
-        "thought": "what the model wrote as its thought before the answer, null if nothing",
-        "finish_reason": "stop, length or filter",
-        "refusal_kind": "full, hedge, blocked or drop_event; null if none",
-        "truncated": "context fields that were cut so that the prompt fits, null if none",
-        "empty_context": "why the item has no text of its condition (no article, no link, …), null if it has",
-        **_END,
-    }), version=5),
+    Table("responses", ("response_id",), columns_of(ResponseRow), version=5),
     Table("questions", ("set_id", "question_id"), {
         "set_id": (STR, "the prompt or caption the set belongs to"),
         "question_id": (STR, "the question inside the set"),
@@ -216,45 +168,8 @@ _ALL = [
         "line": (I32, "its line in the file, or that of its tuple in the model's answer"),
         "about": (STR, "the text that the set is about, null if unknown"),
     }, version=2),
-    Table("ratings", _RATING_KEY, _described(schemas.RATINGS, {
-        "item_id": "the item that was rated",
-        "target": "the label that it was rated against, empty if none",
-        "rubric": "name of the rubric",
-        "question": "name of the question",
-        "rater": "the rater: raters.rater",
-        "condition": "experimental condition, empty if none",
-        "method": "closed, closed_sequence, loglik, loglik_threshold, json, encoder, generate_then_score, or human",
-        "order": "layout of the prompt or order of presentation, empty if none",
-        "sample": "number of the sample, from 0",
-        "value": "the answer's code (rubric's value), null unless ok",
-        "score": "the answer as a number on the scale, null for categories and unless ok",
-        "expected": "mean of the scale under probabilities, null for categories and unless ok",
-        "answers": "allowed values in the rubric's order",
-        "probabilities": "of the answers, in their order, summing to 1",
-        "outside_mass": "probability of anything but the allowed answers",
-        "truncated": "context fields that were cut so that the prompt fits, null if none",
-        "empty_context": "why the item has no text of its condition (no article, no link, …), null if it has",
-        **_END,
-        "raw": "the rater's text, kept if status is not ok",
-        "comment": "free comment",
-        "seconds": "time spent on this rating",
-    }), version=3),
-    Table("spans", _SPAN_KEY, _described(schemas.SPANS, {
-        "item_id": "the item",
-        "rater": "the rater who read the text: raters.rater",
-        "condition": "experimental condition, empty if none",
-        "method": "human, direct or claims",
-        "text_id": "the text that contains it, empty if the item has none",
-        "kind": "mistake or omission",
-        "start": "first character, from 0; 0 to 0: nothing is marked, or the status says why it is unknown",
-        "end": "one past the last character",
-        "category": "kind of mistake",
-        "score": "severity",
-        "marked": "false from 0 to 0, and for a claim with a probability below the threshold",
-        "probability": "that the span is a mistake or an omission, null unless the method is claims",
-        **_END,
-        "raw": "the rater's text, kept if status is not ok",
-    }), version=2),
+    Table("ratings", _RATING_KEY, columns_of(RatingRow, end_before="raw"), version=3),
+    Table("spans", _SPAN_KEY, columns_of(SpanRow, end_before="raw"), version=2),
     Table("remarks", ("item_id", "target", "rubric", "field", "rater", "condition", "sample", "number"), {
         "item_id": (STR, "the item that the person rated"),
         "target": (STR, "the label that it was rated against, empty if none"),
@@ -301,7 +216,7 @@ _ALL = [
         "n": (I64, "number of rows it is computed from"),
         "units": (I64, "number of independent units, such as pictures, that the interval rests on; null: n"),
         "coverage": (F64, "rated / asked"),
-        "status": (STR, _STATUS),
+        "status": _STATUS,
         "reason": (STR, "the reason if it is undefined"),
     }),
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """Columns of the table `images` that fetchers fill in (`actors.schemas.IMAGES`)."""
 
-from actors import rows
+from actors import schemas
 from actors.pictures import PictureError, PictureFacts
-from actors.rows import ImageRow
+from actors.schemas import ImageRow
 from actors.status import Status, failed_reason
 
 DEFAULT_MAX_BYTES = 64 * 2**20
@@ -28,7 +28,7 @@ def stored_picture(data: bytes, facts: PictureFacts) -> ImageRow:
 
 def failed(status: Status, kind: str, message: str) -> ImageRow:
     """Return the columns that say why there is no picture."""
-    return rows.failed(ImageRow, status, (kind, message))
+    return schemas.failed(ImageRow, status, (kind, message))
 
 
 def undecodable(error: PictureError) -> ImageRow:

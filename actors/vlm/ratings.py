@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from actors import schemas
-from actors.rows import RatingRow, failed
 from actors.rubrics.rubric_questions import Question
+from actors.schemas import RatingRow, failed
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.scoring_requests import Scores

@@ -22,7 +22,7 @@ from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.ids import content_id
 from actors.pictures import PictureError
-from actors.rows import ImageRow
+from actors.schemas import ImageRow
 from actors.status import Status
 from actors.untrusted import cell_text
 from jobs.errors import InputError

@@ -16,7 +16,7 @@ from actors import schemas
 from actors.fetching.decoders import Decoders, close_when_dropped
 from actors.fetching.http_connection import tls_context
 from actors.fetching.politeness import Limiter
-from actors.rows import ImageRow
+from actors.schemas import ImageRow
 from actors.status import Status
 from actors.untrusted import whole_number
 from actors.url_fetcher import Credits, ImageRequest, UrlFetcher, UrlFetcherSettings

@@ -10,10 +10,10 @@ import torch
 
 from actors import rubric_rater, schemas
 from actors.items import asked_pairs, default_targets, item_targets
-from actors.rows import RatingRow
 from actors.rubric_rater import PreparedItem, RubricRater
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import Question
+from actors.schemas import RatingRow
 from actors.vlm.errors import EngineError
 from actors.vlm.loading import RaterFacts
 from actors.vlm.model_inputs import to_bytes

@@ -14,8 +14,8 @@ from actors import schemas
 from actors.fetching.decoders import PictureReader
 from actors.marking.methods import ClaimsMarking, DirectMarking
 from actors.marking.span_prompts import Description, Kind, Mark, MarkingStep, Marks, Request, failed
-from actors.rows import SpanRow
 from actors.rubrics.thoughts import Written
+from actors.schemas import SpanRow
 from actors.span_marker import LoadedSpanModel, MarkingSettings, SpanMarker, describe
 from actors.status import Status
 from actors.vlm.errors import EngineError, ScoringError

@@ -20,7 +20,7 @@ from actors.fetching.decoders import Decoders
 from actors.fetching.http_connection import Bounds, tls_context
 from actors.fetching.net_safety import Rules
 from actors.fetching.politeness import LocalLimiter
-from actors.rows import ImageRow
+from actors.schemas import ImageRow
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
 from tests.picture_site import Site, jpeg

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.rows import RatingRow, failed
 from actors.rubrics.rubric_questions import Answer, Question
+from actors.schemas import RatingRow, failed
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.ratings import answered, rating_key, rating_table, scored

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from actors.rows import ImageRow
+from actors.schemas import ImageRow
 from actors.status import Status
 from jobs.store.files import faults
 from jobs.workers import fetch_urls
