@@ -13,6 +13,7 @@ from jobs.papers.paper_tables import PaperCell, PaperTable
 from jobs.papers.study import MetricIndex, PaperSettings, PrintedTable, Study
 
 Shown = tuple[float | None, float | None]  # the report's number and the printed one
+NONE = (None, None)  # neither number
 
 
 def metric(name: str, value: float | None, **dims: str) -> Metric:

@@ -1,4 +1,4 @@
-"""Tables 1, 3 and 4, and what is shown without scenarios, by hand."""
+"""Ratings and comparisons of pictures by hand, and what is shown without scenarios."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,9 +16,8 @@ from jobs.papers import paper_tables, rome_ratings
 from jobs.papers.study import PrintedTable
 from jobs.tables import TABLES
 from tests import factories
-from tests.jobs.papers.studies import metric, rows_of, study, units_of
+from tests.jobs.papers.studies import NONE, metric, rows_of, study, units_of
 
-NONE = (None, None)
 DIMS = {"rubric": "rating", "question": "match"}
 RATERS: dict[str, Any] = {
     "kinds": {"p": "human"},
