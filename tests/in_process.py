@@ -55,8 +55,7 @@ def _without_event_loop(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[Stage], resources: Resources) -> None:
-    from jobs.runtime.stage_runners import StageRunner
-    from jobs.runtime.unit_blocks import UnitReader, UnitSink, count_rows
+    from jobs.runtime.stage_workers import StageRunner, UnitReader, UnitSink, count_rows
 
     with as_run_errors(None):
         sent_read, target, sent_stages = _sent((read, run.target, list(stages)))
@@ -80,7 +79,7 @@ def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[
 
 
 def _process(run: TableRun, *, stage: Stage, resources: Resources, **_: Any) -> None:
-    from jobs.runtime.stage_runners import UnitRunner
+    from jobs.runtime.stage_workers import UnitRunner
 
     if run.todo:
         with as_run_errors(None):

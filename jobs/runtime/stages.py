@@ -12,7 +12,7 @@ if each task listed all of them. There are two ways:
 
 On one machine, jobs share the process of a pool of one actor (`_map`).
 
-`jobs.runtime.unit_blocks` and `jobs.runtime.stage_runners` have the code that runs on the workers.
+`jobs.runtime.stage_workers` has the code that runs on the workers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,8 +28,7 @@ from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration import resources as res
 from jobs.runtime.progress import Progress, StageProgress
 from jobs.runtime.stage_contract import TASK, Read, Stage
-from jobs.runtime.stage_runners import StageChain, UnitRunner, WarmRunner
-from jobs.runtime.unit_blocks import UnitReader, UnitSink, count_rows
+from jobs.runtime.stage_workers import StageChain, UnitReader, UnitRunner, UnitSink, WarmRunner, count_rows
 from jobs.runtime.worker_reports import as_run_errors
 from jobs.store.files.objects import CompactList
 from jobs.store.pieces import PIECES_PER_ACTOR

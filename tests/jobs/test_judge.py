@@ -25,7 +25,7 @@ from jobs.judging.targets import count_ratings, ratings_per_item, read_targets
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TALLY, TASK, Stage, sum_tallies
-from jobs.runtime.stage_runners import StageRunner
+from jobs.runtime.stage_workers import StageRunner
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask, UnitWriter

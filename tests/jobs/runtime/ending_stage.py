@@ -11,7 +11,7 @@ from actors.status import Status
 from actors.vlm.errors import EngineError
 from jobs.runtime.board import ANSWER_S, BoardPart, RemotePart, RunBoard
 from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, Stage
-from jobs.runtime.stage_runners import StageRunner
+from jobs.runtime.stage_workers import StageRunner
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 

@@ -27,8 +27,7 @@ from jobs.runtime.attempts import (
 )
 from jobs.runtime.board import RunBoard
 from jobs.runtime.stage_contract import TASK, Read, Stage, sum_tallies
-from jobs.runtime.stage_runners import StageRunner, UnitRunner
-from jobs.runtime.unit_blocks import UnitReader, UnitSink
+from jobs.runtime.stage_workers import StageRunner, UnitReader, UnitRunner, UnitSink
 from jobs.runtime.worker_reports import REMEDY, WarningCounts
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask

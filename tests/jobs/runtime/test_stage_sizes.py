@@ -9,7 +9,7 @@ from actors.vlm.memory import GPU_SHARE
 from jobs.runtime import stages
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.stage_contract import Stage
-from jobs.runtime.stage_runners import StageChain
+from jobs.runtime.stage_workers import StageChain
 from jobs.store.files.objects import Object
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask

@@ -22,7 +22,7 @@ from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.outcomes import Plan
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import BEGUN, EXCLUDED, EXPECTED_ROWS, TASK, Stage
-from jobs.runtime.stage_runners import StageRunner
+from jobs.runtime.stage_workers import StageRunner
 from jobs.runtime.worker_reports import (
     LEAST_FAILED,
     LEAST_ITEMS,
