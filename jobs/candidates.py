@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 
 import pyarrow.compute as pc
 
-from actors import schemas
 from jobs.errors import InputError
 from jobs.retrieval.candidate_rows import (
     ABSENT,
@@ -26,14 +25,13 @@ from jobs.retrieval.candidate_rows import (
 )
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store import table_plan
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.runs.small_table import write_small
-from jobs.tables import TABLES
 
 
 @dataclass
@@ -76,14 +74,8 @@ def execute(cfg: CandidatesConfig) -> Manifest:
     identity = {"neighbors": source.identity, "k": cfg.k, "corpus": asdict(cfg.corpus)}
     manifests = {}
     for name, rows in (("records", chosen.records), ("neighbors", chosen.neighbors)):
-        manifests[name] = write_small(
-            locations.join(locations.absolute(cfg.out), name),
-            schemas.to_table(rows, TABLES[name].schema()),
-            table=name,
-            identity={**identity, **exclusions.identity(excluded)},
-            config=asdict(cfg),
-            inputs=(source.whole(),),
-            limit=limit,
+        manifests[name] = write_rows(
+            cfg, name, rows, identity, excluded=excluded, below=name, inputs=(source.whole(),), limit=limit
         )
     kept = [f"{len(chosen.neighbors):,} kept", *(f"{n:,} {reason}" for reason, n in sorted(chosen.left_out.items()))]
     lines = [

@@ -10,10 +10,9 @@ section 4.2: one picture of eight for each prompt).
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.corpora import cell_texts, delimited
@@ -21,14 +20,13 @@ from jobs.errors import InputError
 from jobs.page import picture_sheets
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.runs.small_table import write_small
-from jobs.tables import TABLES
 
 MAX_ROWS = 20_000  # most rows that one person can review
 
@@ -116,9 +114,8 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> Manifes
     rows = [item for items in by_prompt.values() for item in items.values()]
     if not rows:
         raise InputError(f"chosen={chosen}: the column `chosen` is empty; put an x into it")
-    identity = {"chosen": content_id(*(item["item_id"] for item in rows)), **exclusions.identity(excluded)}
-    table = schemas.to_table(rows, TABLES["items"].schema())
-    manifest = write_small(cfg.out, table, table="items", identity=identity, config=asdict(cfg), inputs=(file,))
+    identity = {"chosen": content_id(*(item["item_id"] for item in rows))}
+    manifest = write_rows(cfg, "items", rows, identity, excluded=excluded, inputs=(file,))
     lines = [f"choose: {manifest['out']}\n  {quantity(len(rows), 'item')} of {quantity(len(by_prompt), 'prompt')}"]
     sizes = [len(items) for items in by_prompt.values()]
     multiple, none = sum(n > 1 for n in sizes), sizes.count(0)

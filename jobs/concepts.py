@@ -14,9 +14,8 @@ row that is to be used; remine items input=concepts.csv then makes the items to 
 
 import sys
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.status import Status
@@ -26,12 +25,11 @@ from jobs.judging.targets import read_targets
 from jobs.retrieval.lemma_index import LemmaIndex, words_of
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.store.files import locations
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
-from jobs.store.runs.small_table import write_small
-from jobs.tables import TABLES
 
 SHEET = "concepts.csv"
 READ = (Status.OK, Status.TRUNCATED)  # statuses of responses with concepts
@@ -85,11 +83,7 @@ def write_proxies(cfg: ConceptsConfig) -> Manifest:
     rows = [concepts.proxy_item(name, entries) for name, entries in labels.items()]
     tables = {"texts": [text for _, texts in rows for text in texts], "items": [item for item, _ in rows]}
     identity = {"lists": content_id(*(f"{name}:{','.join(entries)}" for name, entries in labels.items()))}
-    manifests = {}
-    for name, table_rows in tables.items():
-        table = schemas.to_table(table_rows, TABLES[name].schema())
-        place = locations.join(locations.absolute(cfg.out), name)
-        manifests[name] = write_small(place, table, table=name, identity=identity, config=asdict(cfg))
+    manifests = {name: write_rows(cfg, name, of_table, identity, below=name) for name, of_table in tables.items()}
     of_labels = quantity(sum(map(len, labels.values())), "label")
     line = f"concepts: {locations.absolute(cfg.out)}\n  {quantity(len(rows), 'set')} of {of_labels}"
     return Manifest(manifests, [line])

@@ -11,7 +11,7 @@ the column `group_by`. Queries of `gold` without a list lower the coverage, or w
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from jobs.analysis.gold_answers import RANKED, GoldAnswers, GoldColumns, ranks_of, read_gold
 from jobs.errors import InputError, check_choice
@@ -19,11 +19,11 @@ from jobs.metrics import ranking
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.reading import TableSource, open_table
-from jobs.store.runs.small_table import write_small
 
 WRONG = "wrong"
 UNLISTED = ("left_out", WRONG)
@@ -67,19 +67,14 @@ def execute(cfg: EvaluateConfig) -> Manifest:
     ]
     if listed and not any(listed.values()):
         lines.append(_line_of_ids(source, cfg.gold, gold, next(iter(listed))))
-    manifest = write_small(
-        cfg.out,
-        metrics_table(metrics),
-        table="metrics",
-        identity={
-            "ranked": source.identity,
-            "group_by": cfg.group_by,
-            "k": list(cfg.k),
-            **({"unlisted": WRONG} if cfg.unlisted == WRONG else {}),
-        },
-        config=asdict(cfg),
-        inputs=tuple(footer.object for footer in source.footers),
-    )
+    identity = {
+        "ranked": source.identity,
+        "group_by": cfg.group_by,
+        "k": list(cfg.k),
+        **({"unlisted": WRONG} if cfg.unlisted == WRONG else {}),
+    }
+    inputs = tuple(footer.object for footer in source.footers)
+    manifest = write_rows(cfg, "metrics", metrics_table(metrics), identity, inputs=inputs)
     return Manifest(manifest, [*lines, *_lines(metrics)])
 
 

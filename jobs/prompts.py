@@ -12,19 +12,17 @@ import json
 import string
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from actors import schemas
 from actors.ids import content_id
 from actors.untrusted import text_lines
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.store.files import locations
-from jobs.store.runs.small_table import write_small
-from jobs.tables import TABLES
 
 # CAIRE's 200 prompts (sections 4.2, C.2): concepts found in every culture, in 10 countries.
 AXES = {
@@ -56,9 +54,7 @@ def execute(cfg: PromptsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
     axes = {name: _values(name, setting) for name, setting in _axes(cfg).items()}
     rows = prompts(cfg.template, axes, cfg.language)
-    table = schemas.to_table(rows, TABLES["texts"].schema())
-    identity = {"template": cfg.template, "axes": axes, "language": cfg.language}
-    manifest = write_small(cfg.out, table, table="texts", identity=identity, config=asdict(cfg))
+    manifest = write_rows(cfg, "texts", rows, {"template": cfg.template, "axes": axes, "language": cfg.language})
     size = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
     line = f"prompts: {manifest['out']}\n  {len(rows):,} = {size}; the first: {rows[0]['text']}"
     return Manifest(manifest, [line])

@@ -16,7 +16,6 @@ import sys
 from collections import Counter
 from dataclasses import asdict
 
-from actors import schemas
 from actors.quantities import quantity
 from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
@@ -31,14 +30,12 @@ from jobs.questioning.question_writer import read_units
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import check_plan
-from jobs.runtime.job_tables import plan_table
+from jobs.runtime.job_tables import plan_table, write_rows
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning.summary import reconciliation, tally_lines
 from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.reading import open_table, refuse_absent
-from jobs.store.runs.small_table import write_small
-from jobs.tables import TABLES
 
 OF_FILES = ("input", "columns", "faults", "encoding", "delimiter")  # keys of input=
 
@@ -74,13 +71,9 @@ def _from_file(cfg: QuestionsConfig) -> Plan | Manifest:
     if cfg.plan:
         amount = f"{quantity(len(rows), 'question')} in {quantity(len(sets), 'set')}"
         return Plan([f"questions: would write {amount} to {cfg.out}"])
-    table = schemas.to_table(rows, TABLES["questions"].schema())
     settings = asdict(cfg)
-    identity = {
-        "file": file.object.etag,
-        **{key: settings[key] for key in ("columns", "faults", "encoding", "delimiter")},
-    }
-    manifest = write_small(cfg.out, table, table="questions", identity=identity, config=settings, rejects=rejects)
+    identity = {"file": file.object.etag, **{key: settings[key] for key in OF_FILES if key != "input"}}
+    manifest = write_rows(cfg, "questions", rows, identity, rejects=rejects)
     return Manifest(manifest, [f"questions: {manifest['out']}\n{reconciliation(manifest['counts'])}"])
 
 

@@ -16,24 +16,22 @@ its article. With kb.images=, the web addresses of up to `pictures` of the node'
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.errors import InputError, check_least
 from jobs.items_from import link_contexts
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store import table_plan
 from jobs.store.files import locations
 from jobs.store.reading import open_table, tables_in
-from jobs.store.runs.small_table import write_small
-from jobs.tables import TABLES
 
 PICTURE = "entity_picture_"  # attributes: web addresses of a node's pictures, numbered from 1
 
@@ -90,16 +88,11 @@ def execute(cfg: ReviewLinksConfig) -> Manifest:
         "links": [source.identity for source in sources],
         "kb": {name: source.identity for name, source in kb.items()},
         **{name: getattr(cfg, name) for name in ("ranks", "pictures", "language")},
-        **exclusions.identity(excluded),
     }
     inputs = tuple(footer.object for source in [*sources, *kb.values()] for footer in source.footers)
     manifest = {}
     for name, rows in (("texts", list(texts.values())), ("items", items)):
-        table = schemas.to_table(rows, TABLES[name].schema())
-        out = locations.join(locations.absolute(cfg.out), name)
-        manifest = write_small(
-            out, table, table=name, identity=identity, config=asdict(cfg), inputs=inputs, limit=limit
-        )
+        manifest = write_rows(cfg, name, rows, identity, excluded=excluded, below=name, inputs=inputs, limit=limit)
     amount = f"{quantity(len(items), 'pair')} of a picture and one of {len(texts):,} nodes"
     lines = [
         f"review_links: {locations.absolute(cfg.out)}\n  {amount}",

@@ -8,19 +8,17 @@ index of the caption, `revision` the template, and `date` the date in the text.
 """
 
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from actors import schemas
 from actors.ids import content_id
 from jobs.corpora.tric import TEMPLATES, Split, bucket, read_split
 from jobs.errors import InputError, check_least
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.store.files import locations
-from jobs.store.runs.small_table import write_small
-from jobs.tables import TABLES
 
 CAPTIONS = {
     "none": "{caption}",
@@ -48,18 +46,9 @@ def execute(cfg: TricCaptionsConfig) -> Manifest:
     check_least("unit_rows", cfg.unit_rows, 1)
     split = read_split(cfg.split)
     rows = captions(split, cfg.templates, cfg.language)
-    texts = schemas.to_table(rows, TABLES["texts"].schema())
     identity = {"templates": dict(cfg.templates), "captions": content_id(*split.captions.values())}
     inputs = tuple(o for o in locations.find(cfg.split) if o.uri.rsplit("/", 1)[-1] in ("in.tsv", "captions.tsv"))
-    manifest = write_small(
-        cfg.out,
-        texts,
-        table="texts",
-        identity=identity,
-        config=asdict(cfg),
-        inputs=inputs,
-        unit_rows=cfg.unit_rows,
-    )
+    manifest = write_rows(cfg, "texts", rows, identity, inputs=inputs, unit_rows=cfg.unit_rows)
     lines = [f"tric_captions: {manifest['out']}"]
     for template in cfg.templates:
         count = sum(row["revision"] == template for row in rows)

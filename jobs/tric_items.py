@@ -10,10 +10,9 @@ newspaper as the prompt words it (`dates`: none, year, decade or day), which is 
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.analysis.tric_metrics import best_captions, without_excluded
@@ -21,12 +20,11 @@ from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
 from jobs.errors import InputError, check_choice, check_least
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.reading import open_table
-from jobs.store.runs.small_table import write_small
-from jobs.tables import TABLES
 
 
 @dataclass
@@ -58,12 +56,12 @@ def execute(cfg: TricItemsConfig) -> Manifest:
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     ranked = without_excluded(split, best_captions(split, neighbors, captions), exclusion_filter)
     rows = items(split, ranked, k=cfg.k, dates=cfg.dates)
-    manifest = write_small(
-        cfg.out,
-        schemas.to_table(rows, TABLES["items"].schema()),
-        table="items",
-        identity={"neighbors": neighbors.identity, "k": cfg.k, "dates": cfg.dates, **exclusions.identity(excluded)},
-        config=asdict(cfg),
+    manifest = write_rows(
+        cfg,
+        "items",
+        rows,
+        {"neighbors": neighbors.identity, "k": cfg.k, "dates": cfg.dates},
+        excluded=excluded,
         inputs=(neighbors.whole(),),
         unit_rows=cfg.unit_rows,
         metadata={"condition": cfg.dates},  # jobs.judging.model_config

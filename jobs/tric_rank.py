@@ -13,8 +13,7 @@ prints them next to the paper's table II.
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -38,12 +37,12 @@ from jobs.metrics.descriptive import describe
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.runs.small_table import write_small
 from jobs.tables import TABLES
 
 
@@ -92,23 +91,14 @@ def execute(cfg: TricRankConfig) -> Manifest:
     identity = {
         "sources": [source.identity for source in (pictures, captions, vectors)],
         "expected": content_id(*(split.expected or ())),
-        **exclusions.identity(excluded),
     }
-    written: dict[str, Any] = {
-        "config": asdict(cfg),
-        "inputs": tuple(footer.object for source in (pictures, captions, vectors) for footer in source.footers),
-    }
+    inputs = tuple(footer.object for source in (pictures, captions, vectors) for footer in source.footers)
     best = rankings[cfg.answer]
-    write_small(
-        locations.join(out, "neighbors"),
-        neighbors(split, best, worded, cfg.answer),
-        table="neighbors",
-        identity={**identity, "template": cfg.answer},
-        **written,
-    )
+    rows, of_rows = neighbors(split, best, worded, cfg.answer), {**identity, "template": cfg.answer}
+    write_rows(cfg, "neighbors", rows, of_rows, excluded=excluded, below="neighbors", inputs=inputs)
     locations.replace(locations.join(out, "out.tsv"), _answers(split, best).encode())
-    manifest = write_small(
-        locations.join(out, "metrics"), metrics_table(metrics), table="metrics", identity=identity, **written
+    manifest = write_rows(
+        cfg, "metrics", metrics_table(metrics), identity, excluded=excluded, below="metrics", inputs=inputs
     )
     written_to = f"{locations.join(out, 'out.tsv')} ({cfg.answer}), {len(metrics)} metrics in {manifest['out']}"
     return Manifest(manifest, [*lines, f"tric_rank: {written_to}"])

@@ -13,7 +13,7 @@ OUT/RATER/CONDITION/out.tsv is the challenge's output of each.
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from actors.ids import content_id
 from jobs.analysis.tric_metrics import (
@@ -32,12 +32,12 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.store.runs.small_table import write_small
 
 _NAME = re.compile(r"[^\w.@-]+")  # what a folder's name does not contain
 
@@ -77,17 +77,14 @@ def execute(cfg: TricRerankConfig) -> Manifest:
     out = locations.absolute(cfg.out)
     for judge, reranking in after.items():
         locations.replace(answer_uri(out, judge), _answers(split, reranking.ranked).encode())
-    manifest = write_small(
-        locations.join(out, "metrics"),
-        metrics_table(metrics),
-        table="metrics",
-        identity={
-            "sources": [source.identity for source in (neighbors, captions, *ratings)],
-            "expected": content_id(*(split.expected or ())),
-            **exclusions.identity(excluded),
-        },
-        config=asdict(cfg),
-        inputs=tuple(source.whole() for source in (neighbors, captions, *ratings)),
+    sources = (neighbors, captions, *ratings)
+    identity = {
+        "sources": [source.identity for source in sources],
+        "expected": content_id(*(split.expected or ())),
+    }
+    inputs = tuple(source.whole() for source in sources)
+    manifest = write_rows(
+        cfg, "metrics", metrics_table(metrics), identity, excluded=excluded, below="metrics", inputs=inputs
     )
     lines = [
         *_lines(before, after, metrics),

@@ -10,7 +10,7 @@ VI.B, figures 4 to 7).
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from actors.ids import content_id
 from actors.quantities import quantity
@@ -20,9 +20,9 @@ from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.job_tables import write_rows
 from jobs.runtime.outcomes import Manifest
 from jobs.store.files import locations
-from jobs.store.runs.small_table import write_small
 
 _FILES = ("in.tsv", "captions.tsv")
 
@@ -78,15 +78,9 @@ def execute(cfg: TricStatisticsConfig) -> Manifest:
         absent = ", ".join(part for part in cfg.unions[name] if part not in splits)
         lines.append(f"  {name}: left out, {cfg.path} has no {absent}")
     identity = {"splits": {name: _hash(split) for name, split in splits.items()}, "unions": unions, "bins": bins}
-    inputs = [o for name in splits for o in locations.find(locations.join(path, name))]
-    manifest = write_small(
-        cfg.out,
-        metrics_table(metrics),
-        table="metrics",
-        identity=identity,
-        config=asdict(cfg),
-        inputs=tuple(o for o in inputs if o.uri.rsplit("/", 1)[-1] in _FILES),
-    )
+    files = [o for name in splits for o in locations.find(locations.join(path, name))]
+    inputs = tuple(o for o in files if o.uri.rsplit("/", 1)[-1] in _FILES)
+    manifest = write_rows(cfg, "metrics", metrics_table(metrics), identity, inputs=inputs)
     return Manifest(manifest, [*lines, f"tric_statistics: {quantity(len(metrics), 'metric')} in {manifest['out']}"])
 
 
