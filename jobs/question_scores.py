@@ -31,7 +31,7 @@ from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.object_rows import distinct_values, first_values, read_unit
 from jobs.store.reading import open_table
-from jobs.store.runs.table_run import check_place, open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import limited
 from jobs.store.writer import UnitWriter
 
@@ -82,7 +82,6 @@ def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:
     plan = limited(plan, cfg.limit, noun="items", count=lambda unit: distinct_values(unit.inputs[0].uri, "item_id"))
     if cfg.plan:
         return summary.plan_of("question_scores", plan)
-    check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     for task in run.todo:

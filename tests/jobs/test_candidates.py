@@ -89,9 +89,9 @@ def test_a_killed_run_is_completed(tmp_path: Path) -> None:
     # The driver kills itself when it has written the records, and not yet the neighbors.
     program = (
         "import os, signal, sys\nfrom jobs import candidates\nfrom jobs.runtime.command_line import cli\n"
-        "write, calls = candidates.write_small, []\n"
+        "write, calls = candidates.write_rows, []\n"
         "def dying(*arguments, **keys):\n    write(*arguments, **keys)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "candidates.write_small = dying\ncli.main('candidates', sys.argv[1:])\n"
+        "candidates.write_rows = dying\ncli.main('candidates', sys.argv[1:])\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
