@@ -10,7 +10,7 @@ Writes OUT/items, whose pictures are the two of the pair in the order in which t
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from actors.settings import RuntimeOnly
 from jobs.errors import check_choice, check_least
@@ -23,6 +23,7 @@ from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection import exclusions
 from jobs.store import run_files, table_plan
 from jobs.store.files import locations
+from jobs.store.identity import identity_of
 from jobs.store.runs.run_units import rows_of_units
 
 
@@ -61,7 +62,8 @@ def execute(cfg: PairsConfig) -> Plan | Manifest:
         rows_of=rows_of_units(items) if begun else {},
         limit=cfg.limit,
     ) as plan:
-        return items_output.write(cfg, plan, excluded, job="pairs")
+        identity = identity_of(cfg, plan.identity, instead_of=["input", "texts"])
+        return items_output.write(cfg, replace(plan, identity=identity), excluded, job="pairs")
 
 
 JOB = cli.Job("pairs", PairsConfig, execute)

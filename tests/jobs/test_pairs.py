@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jobs import pairs
+from jobs.items_from.items_output import ItemsPlan, UnitRows
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
@@ -163,9 +164,9 @@ def test_a_table_that_has_begun_keeps_its_units_unless_it_is_overwritten(
     asked: list[tuple[list[str], dict[str, int]]] = []
 
     @contextlib.contextmanager
-    def pair_plan(_: Any, *, begun: list[Unit], rows_of: dict[str, int], **more: Any) -> Iterator[None]:
+    def pair_plan(_: Any, *, begun: list[Unit], rows_of: dict[str, int], **more: Any) -> Iterator[ItemsPlan]:
         asked.append(([unit.name for unit in begun], rows_of))
-        yield
+        yield ItemsPlan([], {}, lambda _: UnitRows({}, 0))
 
     monkeypatch.setattr(pairs.pair_items, "pair_plan", pair_plan)
     monkeypatch.setattr(pairs.items_output, "write", lambda *_, **__: None)
