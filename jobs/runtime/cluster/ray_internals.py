@@ -139,8 +139,8 @@ def processes() -> list[Any]:
 
 def log_folder() -> Path | None:
     """Return the folder of the logs of Ray on this machine; None if unknown, as for a driver outside its cluster."""
-    node = getattr(worker, "_global_node", None)
-    return Path(node.get_logs_dir_path()) if hasattr(node, "get_logs_dir_path") else None
+    folder = getattr(getattr(worker, "_global_node", None), "get_logs_dir_path", None)
+    return Path(folder()) if folder is not None else None
 
 
 def print_to_logger() -> None:
