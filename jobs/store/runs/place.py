@@ -25,15 +25,14 @@ from jobs.store.runs import lock
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 
+ASIDE = "damaged."  # begins the names of files in `_run` that `verify repair=true` set aside
+
 
 class FrozenUnits(NamedTuple):
     """The plan's units in the order of a table's list of units, and whether that list has the same versions."""
 
     units: Sequence[Unit]
     is_current: bool
-
-
-ASIDE = "damaged."  # begins the names of files in `_run` that `verify repair=true` set aside
 
 
 def check_creatable(place: str, *, key: str = "out") -> None:

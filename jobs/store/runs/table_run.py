@@ -149,8 +149,8 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
     _check_plan(plan, retry)
     state = place.inspect(plan, resume=resume, overwrite=overwrite, locks=True)
     out, locked = state.out, state.locked
-    target = _target(out, plan)
     try:
+        target = _target(out, plan)
         if overwrite and state.is_table:
             _delete(out, state.listed)
             state = state._replace(listed=CompactList(), is_table=False)
