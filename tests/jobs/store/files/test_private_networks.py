@@ -115,7 +115,7 @@ def test_a_hub_with_a_private_authority_behind_a_proxy_and_its_cache_offline(
             "HF_ENDPOINT": f"https://localhost:{server.port}",
             "HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}",
         }
-        assert "ValueError" in read(**online)
+        assert "ModelError" in read(**online)
         assert '"tiny"' in read(**online, SSL_CERT_FILE=str(server.ca_file))
         assert proxy.targets[("localhost", server.port)] > 0
         asked = len(server.seen)
