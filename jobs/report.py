@@ -27,7 +27,7 @@ from jobs.page import gallery
 from jobs.page.build import report_page, wording
 from jobs.page.render import render
 from jobs.papers.paper_tables import PaperFigure, write_parts
-from jobs.papers.study import PaperSettings, Study, arrange_paper, check_paper
+from jobs.papers.study import PaperSettings, Study, arrange_paper, check_paper, no_part
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.outcomes import Manifest
@@ -132,6 +132,7 @@ def execute(cfg: ReportConfig) -> Manifest:
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
     lines = [
+        *([no_part(cfg.paper)] if cfg.paper.name and not parts else []),
         f"report: {uri}",
         f"  {quantity(manifest['counts']['rows_out'], 'metric')} in {manifest['out']}",
         *(f"  {sentence}" for sentence in results.notices),

@@ -24,7 +24,6 @@ from jobs.metrics.metric import Metric, MetricKind, undefined
 from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, globs_for, matching, of_rubric, people_needed
 from jobs.papers.paper_tables import PaperCell, PaperPart, PaperRow, PaperTable, Printed, Unit
 from jobs.runtime.configuration.key_types import MISSING
-from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes
 
@@ -478,10 +477,13 @@ def arrange_paper(study: Study) -> list[PaperPart]:
     arrangement: Callable[[Study], Iterator[PaperPart]]
     arrangement = importlib.import_module(f"jobs.papers.{study.settings.name}_tables").arrange
     parts = list(arrangement(study))
-    if not parts:
-        rubrics = ", ".join(study.settings.rubrics.values()) or "of the paper"
-        say(f"paper={study.settings.name}: no table or figure applies; they need ratings with the rubrics {rubrics}")
     names = [part.name for part in parts]
     if len(set(names)) < len(names):
         raise ValueError(f"{study.settings.name}: two tables or figures have the same name")
     return parts
+
+
+def no_part(settings: PaperSettings) -> str:
+    """Return why a report has no table or figure of the configured paper."""
+    rubrics = ", ".join(settings.rubrics.values()) or "of the paper"
+    return f"paper={settings.name}: no table or figure applies; they need ratings with the rubrics {rubrics}"

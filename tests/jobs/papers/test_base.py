@@ -24,7 +24,15 @@ from jobs.papers.paper_tables import (
     table_csv,
     write_parts,
 )
-from jobs.papers.study import MetricIndex, PaperSettings, PrintedNumbers, PrintedTable, arrange_paper, check_paper
+from jobs.papers.study import (
+    MetricIndex,
+    PaperSettings,
+    PrintedNumbers,
+    PrintedTable,
+    arrange_paper,
+    check_paper,
+    no_part,
+)
 from jobs.plots.figures import plot
 from jobs.plots.panels import HeatMap
 from jobs.runtime.command_line import cli
@@ -224,21 +232,21 @@ def test_settings_are_checked_before_tables_are_read():
         check_paper(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a", "b"], {"r": [1]})}))
 
 
-def test_parts_of_a_paper_have_different_names_and_their_absence_is_explained(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def arranged(parts: list[PaperTable], name: str | None = "mine", **rubrics: str) -> list[str]:
+def test_parts_of_a_paper_have_different_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def arranged(parts: list[PaperTable], name: str | None = "mine") -> list[str]:
         modules = {"jobs.papers.mine_tables": SimpleNamespace(arrange=lambda study: iter(parts))}
         monkeypatch.setattr(study_module.importlib, "import_module", modules.__getitem__)
-        study: Any = SimpleNamespace(settings=PaperSettings(name=name, rubrics=rubrics))
+        study: Any = SimpleNamespace(settings=PaperSettings(name=name))
         return [part.name for part in arrange_paper(study)]
 
     assert arranged([table("b"), table("a")]) == ["b", "a"]
     with pytest.raises(ValueError, match=r"^mine: two tables or figures have the same name$"):
         arranged([table("a"), table("b"), table("a")])
-    assert arranged([table("a")], None) == []
-    assert capsys.readouterr().out == ""
-    assert arranged([], images="labels", responses="quality") == arranged([]) == []
-    of_two, of_none = capsys.readouterr().out.splitlines()
+    assert arranged([table("a")], None) == arranged([]) == []
+
+
+def test_the_absence_of_a_papers_parts_is_explained() -> None:
     start = "paper=mine: no table or figure applies; they need ratings with the rubrics "
-    assert (of_two, of_none) == (f"{start}labels, quality", f"{start}of the paper")
+    rubrics = {"images": "labels", "responses": "quality"}
+    assert no_part(PaperSettings(name="mine", rubrics=rubrics)) == f"{start}labels, quality"
+    assert no_part(PaperSettings(name="mine")) == f"{start}of the paper"
