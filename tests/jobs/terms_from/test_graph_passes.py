@@ -135,6 +135,6 @@ def test_concepts_without_a_class_are_named(tmp_path: Path, capsys: pytest.Captu
         ((), "the dump", "another dump"), (("limit=1500",), "the first 1,500 lines of the dump", "a larger limit=")
     ):  # fmt: skip
         cfg = config(tmp_path, *keys, riot=["Riot"])
-        message = rf"concepts=mine: none of its titles is in {where} \(Riot, …\); use {use}, "
+        message = rf"concepts: none of its titles is in {where} \(Riot, …\); use {use}, "
         with pytest.raises(RunError, match=message):
             graph_passes._tree(cfg, GraphInput.of(cfg))
