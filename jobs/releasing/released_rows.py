@@ -283,17 +283,7 @@ RATED_RESPONSE = {
     "response_id": Column("id of the response that was rated"),
     "century_id": Column("id of the picture that the response is about"),
 }
-_RESPONSE_COLUMNS = (
-    "response_id",
-    "item_id",
-    "model",
-    "prompt",
-    "condition",
-    "sample",
-    "status",
-    "refusal_kind",
-    "text",
-)
+_FACTS = [name.removeprefix("response.") for name in RESPONSE_COLUMNS if name.startswith("response.")]
 
 
 class Subjects:
@@ -329,14 +319,10 @@ def read_responses(
 ) -> Iterator[dict[str, Any]]:
     """Yield the responses about released pictures as rows of `responses.csv`; count the others in `left_out`."""
     for source in sources:
-        for batch in source.batches(list(_RESPONSE_COLUMNS)):
+        for batch in source.batches(["response_id", "item_id", *_FACTS]):
             for row in batch.to_pylist():
                 if (picture := subjects.picture(row["item_id"])) is None:
                     left_out["not about a released picture"] += 1
                     continue
-                rest = {
-                    f"response.{name}": row[name]
-                    for name in _RESPONSE_COLUMNS
-                    if name not in ("response_id", "item_id")
-                }
+                rest = {f"response.{name}": row[name] for name in _FACTS}
                 yield {"response_id": row["response_id"], "century_id": picture, **rest}
