@@ -71,7 +71,7 @@ def test_the_weights_of_that_commit_are_loaded(hub_cache: Path) -> None:
 def test_another_commit_is_not_there(hub_cache: Path) -> None:
     import torch
 
-    with pytest.raises(ValueError, match=f"me/tiny at revision {OTHER}"):
+    with pytest.raises(ValueError, match=f"me/tiny: revision {OTHER}"):
         check_weights(NAME, pretrained=f"webli@{OTHER}")
     with pytest.raises(FileNotFoundError, match=f"me/tiny at commit {OTHER}"):
         load_tower(NAME, f"webli@{OTHER}", device=torch.device("cpu"), dtype="float32")
