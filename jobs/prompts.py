@@ -98,7 +98,9 @@ def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> 
         )
     if unused := sorted(set(axes) - names):
         raise InputError(
-            f"axes.{unused[0]}: the template does not use it; remove it, or add {{{unused[0]}}} to the template"
+            f"the template does not use it; remove it, or add {{{unused[0]}}} to the template",
+            key=f"axes.{unused[0]}",
+            value=axes[unused[0]],
         )
     size = 1
     for values in axes.values():
@@ -134,12 +136,12 @@ def _values(name: str, setting: Any) -> list[str]:
     if other_types := [
         value for value in entries if isinstance(value, bool) or not isinstance(value, str | int | float)
     ]:
-        raise InputError(f"axes.{name}: {other_types[0]!r} is not a text; put it in quotes")
+        raise InputError(f"{other_types[0]!r} is not a text; put it in quotes", key=f"axes.{name}", value=setting)
     values = [str(value).strip() for value in entries if str(value).strip()]
     if not values:
         raise InputError(f"axes.{name}={setting}: has no values; at least one is required")
     if duplicate := next((value for value in values if values.count(value) > 1), None):
-        raise InputError(f"axes.{name}: duplicate {duplicate!r}; name each value once")
+        raise InputError(f"duplicate {duplicate!r}; name each value once", key=f"axes.{name}", value=setting)
     return values
 
 

@@ -68,7 +68,7 @@ def execute(cfg: TricStatisticsConfig) -> Manifest:
     if not names:
         raise InputError("splits=[]: name at least one folder, or omit it to read the folders of the release")
     if clash := next((name for name in cfg.unions if name in names), None):
-        raise InputError(f"unions.{clash}: is the name of a split; choose another name")
+        raise InputError("is the name of a split; choose another name", key=f"unions.{clash}")
     splits = {name: read_split(locations.join(path, name)) for name in names}
     unions = {name: list(parts) for name, parts in cfg.unions.items() if set(parts) <= set(splits)}
     bins = {name: int(getattr(cfg.bins, name)) for name in ("year", "words", "characters")}

@@ -5,6 +5,7 @@ import re
 from collections import Counter, defaultdict
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,15 +13,19 @@ import pytest
 from omegaconf import OmegaConf
 
 from actors.ids import content_id
+from jobs import annotate
 from jobs.annotate import execute
+from jobs.annotation.shown_items import ShownTables
 from jobs.annotation.study import AnnotateConfig
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.outcomes import show
+from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run_files import limit_of
-from tests.factories import picture, record_of, rows_of, write_table
+from tests.factories import picture, record_of, rows_of, write_table, write_units
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
 
@@ -56,7 +61,7 @@ def read_yaml(name: str) -> Any:
     return OmegaConf.load(CONF / name)
 
 
-def annotate(study: Path, *overrides: str) -> Any:
+def run_annotate(study: Path, *overrides: str) -> Any:
     """Run the job with overrides, without Hydra, which takes longer than the job."""
     groups = {"welfare": "century"} | dict(
         o.split("=", 1) for o in overrides if o.startswith(("rubric=", "span_labels="))
@@ -82,7 +87,7 @@ def rows(out: Path) -> list[dict[str, Any]]:
 
 
 def test_the_files_have_the_tasks_of_the_plan(study: Path, tmp_path: Path) -> None:
-    annotate(study, *pictures(study), "per_item=3", "audit=0.2", "auditor=checker", f"out={tmp_path / 'T'}")
+    run_annotate(study, *pictures(study), "per_item=3", "audit=0.2", "auditor=checker", f"out={tmp_path / 'T'}")
     plan = rows(tmp_path / "T" / "assignments")
     assigned = [row for row in plan if row["role"] == "quota"]
     assert set(Counter(row["item_id"] for row in assigned).values()) == {3}
@@ -112,7 +117,7 @@ def test_nobody_is_asked_about_an_item_whose_picture_was_not_fetched(
              for n, image in enumerate([*PICTURES[:3], {"image_id": broken}])]  # fmt: skip
     write_table(str(tmp_path / "shown"), "items", items)
     keys = [f"input={tmp_path / 'shown'}", f"images={study / 'images'}", "rubric=century_labels", f"tool={tool}"]
-    manifest = annotate(study, *keys, "per_item=2", "pictures=files", f"out={tmp_path / 'T'}")
+    manifest = run_annotate(study, *keys, "per_item=2", "pictures=files", f"out={tmp_path / 'T'}")
     assert {row["item_id"] for row in rows(tmp_path / "T" / "assignments")} == {"i0", "i1", "i2"}
     assert "1 item left out (picture error 1)" in capsys.readouterr().out
     assert manifest["counts"]["tallies"]["left out"] == {"picture error": 1}
@@ -122,15 +127,15 @@ def test_nobody_is_asked_about_an_item_whose_picture_was_not_fetched(
 
 def test_the_same_seed_gives_the_same_files_and_another_is_refused_in_place(study: Path, tmp_path: Path) -> None:
     for name in ("A", "B"):
-        annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=5", f"out={tmp_path / name}")
+        run_annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=5", f"out={tmp_path / name}")
     for file in (tmp_path / "A" / "prodigy").iterdir():
         assert file.read_bytes() == (tmp_path / "B" / "prodigy" / file.name).read_bytes()
     with pytest.raises(InputError, match="another configuration"):
-        annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=6", f"out={tmp_path / 'A'}")
+        run_annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=6", f"out={tmp_path / 'A'}")
     (tmp_path / "A" / "prodigy" / "earlier.jsonl").touch()
     for overwrite, is_kept in (("false", True), ("true", False)):  # nobody must annotate the files of another plan
         keys = ["per_item=2", "tool=prodigy", "seed=5", f"overwrite={overwrite}", f"out={tmp_path / 'A'}"]
-        annotate(study, *pictures(study), *keys)
+        run_annotate(study, *pictures(study), *keys)
         assert (tmp_path / "A" / "prodigy" / "earlier.jsonl").exists() == is_kept
     for file in (tmp_path / "B" / "prodigy").iterdir():
         assert file.read_bytes() == (tmp_path / "A" / "prodigy" / file.name).read_bytes()
@@ -138,7 +143,9 @@ def test_the_same_seed_gives_the_same_files_and_another_is_refused_in_place(stud
 
 def test_a_draw_of_pictures(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in (0, 0, 1):
-        annotate(study, *pictures(study), "per_item=1", "draw.n=4", f"draw.seed={seed}", f"out={tmp_path / str(seed)}")
+        run_annotate(
+            study, *pictures(study), "per_item=1", "draw.n=4", f"draw.seed={seed}", f"out={tmp_path / str(seed)}"
+        )
     assert "drew 4 of " in capsys.readouterr().out
     drawn = [{row["item_id"] for row in rows(tmp_path / name / "assignments")} for name in ("0", "1")]
     assert [len(items) for items in drawn] == [4, 4]
@@ -160,13 +167,13 @@ def test_several_tables_are_one_study(study: Path, tmp_path: Path) -> None:
     part("c", range(1), "y")
     keys = ["rubric=century_labels", "per_item=1"]
     two = [f"{table}=[{tmp_path / 'a' / table},{tmp_path / 'b' / table}]" for table in ("items", "images")]
-    annotate(study, *keys, two[0].replace("items=", "input="), two[1], f"out={tmp_path / 'T'}")
+    run_annotate(study, *keys, two[0].replace("items=", "input="), two[1], f"out={tmp_path / 'T'}")
     plan = rows(tmp_path / "T" / "assignments")
     assert sorted(row["item_id"] for row in plan) == sorted(image["image_id"] for image in PICTURES[:6])
     with pytest.raises(InputError, match=f"{PICTURES[0]['image_id']}.* different attributes"):
-        annotate(study, *keys, f"input={tmp_path}/*/items", f"images={tmp_path}/*/images", f"out={tmp_path / 'U'}")
+        run_annotate(study, *keys, f"input={tmp_path}/*/items", f"images={tmp_path}/*/images", f"out={tmp_path / 'U'}")
     with pytest.raises(InputError, match="input=5: "):
-        annotate(study, *keys, "input=5", f"out={tmp_path / 'U'}")
+        run_annotate(study, *keys, "input=5", f"out={tmp_path / 'U'}")
     assert not (tmp_path / "U").exists()
 
 
@@ -178,7 +185,7 @@ def test_items_of_a_set_stay_together_for_raters_and_auditor(study: Path, tmp_pa
     ]  # fmt: skip
     write_table(str(tmp_path / "items"), "items", items)
     keys = [f"input={tmp_path / 'items'}", f"images={study / 'images'}", "rubric=century_labels", "per_item=2"]
-    annotate(study, *keys, "together=picture", "draw.n=6", "audit=0.5", "auditor=checker", f"out={tmp_path / 'T'}")
+    run_annotate(study, *keys, "together=picture", "draw.n=6", "audit=0.5", "auditor=checker", f"out={tmp_path / 'T'}")
     pictures_of = {item["item_id"]: item["image_ids"][0] for item in items}
     by_rater = defaultdict(list)
     for row in sorted(rows(tmp_path / "T" / "assignments"), key=lambda row: row["place"]):
@@ -189,12 +196,12 @@ def test_items_of_a_set_stay_together_for_raters_and_auditor(study: Path, tmp_pa
         assert len(set(order)) == len(order) == 4 * len(set(shown))
         assert all(len(set(shown[start : start + 4])) == 1 for start in range(0, len(shown), 4))
     with pytest.raises(InputError, match="together=colour: "):
-        annotate(study, *keys, "together=colour", f"out={tmp_path / 'U'}")
+        run_annotate(study, *keys, "together=colour", f"out={tmp_path / 'U'}")
 
 
 def test_groups_and_their_quotas_share_a_file(study: Path, tmp_path: Path) -> None:
     more = ["group=country", "quotas={China: 2, India: 1}", "files=group", f"out={tmp_path / 'T'}"]
-    annotate(study, *pictures(study), *more)
+    run_annotate(study, *pictures(study), *more)
     plan = rows(tmp_path / "T" / "assignments")
     assert Counter(row["group"] for row in plan) == {"China": 24, "India": 12}
     tasks = json.loads((tmp_path / "T" / "label_studio" / "China.json").read_text())
@@ -226,7 +233,7 @@ def test_work_on_the_tasks_comes_back_through_the_command(study: Path, tmp_path:
 def test_pictures_as_files_and_exclusions(study: Path, tmp_path: Path) -> None:
     (tmp_path / "excluded.txt").write_text(PICTURES[0]["source_url"])
     more = ["pictures=files", "picture_base=/data/local-files/?d=", f"exclusions={tmp_path / 'excluded.txt'}"]
-    annotate(study, *pictures(study), "per_item=1", *more, f"out={tmp_path / 'T'}")
+    run_annotate(study, *pictures(study), "per_item=1", *more, f"out={tmp_path / 'T'}")
     names = {path.name for path in (tmp_path / "T" / "pictures").iterdir()}
     assert names == {f"{image['image_id']}.jpg" for image in PICTURES[1:]}
     task = json.loads(next((tmp_path / "T" / "label_studio").glob("*.json")).read_text())[0]["data"]
@@ -256,7 +263,7 @@ def test_invalid_keys_are_refused_in_one_line(study: Path, tmp_path: Path) -> No
     misses = []
     for more, pattern in INVALID_KEYS:
         try:
-            annotate(study, *pictures(study), *more, f"out={tmp_path / 'T'}")
+            run_annotate(study, *pictures(study), *more, f"out={tmp_path / 'T'}")
         except InputError as error:
             if not re.search(pattern, str(error)) or "\n" in str(error):
                 misses.append((pattern, str(error)))
@@ -267,21 +274,79 @@ def test_invalid_keys_are_refused_in_one_line(study: Path, tmp_path: Path) -> No
 
 
 def test_a_limit_takes_the_first_rows_of_all_tables(study: Path, tmp_path: Path) -> None:
-    annotate(study, *pictures(study), "per_item=2", "limit=3", f"out={tmp_path / 'T'}")
+    run_annotate(study, *pictures(study), "per_item=2", "limit=3", f"out={tmp_path / 'T'}")
     assert {row["item_id"] for row in rows(tmp_path / "T" / "assignments")} == {
         row["image_id"] for row in rows_of(f"{study}/images")[:3]
     }
     assert limit_of(f"{tmp_path}/T/assignments") == 3
     with pytest.raises(InputError, match="limit"):
-        annotate(study, *pictures(study), "per_item=2", f"out={tmp_path / 'T'}")
+        run_annotate(study, *pictures(study), "per_item=2", f"out={tmp_path / 'T'}")
     with pytest.raises(InputError, match="limit=0: must be at least 1"):
-        annotate(study, *pictures(study), "per_item=2", "limit=0", f"out={tmp_path / 'U'}")
+        run_annotate(study, *pictures(study), "per_item=2", "limit=0", f"out={tmp_path / 'U'}")
 
     for name, images in (("a", PICTURES[:2]), ("b", PICTURES[2:6]), ("c", PICTURES[6:8])):
         write_table(str(tmp_path / "parts" / name), "images", images)
     parts = [f"input={tmp_path}/parts/*", "rubric=century_labels", "per_item=1", "show_columns=[]", "limit=3"]
-    manifest = annotate(study, *parts, f"out={tmp_path / 'V'}")
+    manifest = run_annotate(study, *parts, f"out={tmp_path / 'V'}")
     assigned = {row["item_id"] for row in rows(tmp_path / "V" / "assignments")}
     assert len(assigned) == 3
     assert {image["image_id"] for image in PICTURES[:2]} < assigned
     assert (manifest["limit"]["rows"], manifest["limit"]["of"]) == (3, 8)
+
+
+def shown(name: str, *objects: str, limit: int | None = None) -> Any:
+    facts = {"identity": f"id of {name}", "uri": name, "name": name, "limit": limit, "rows": limit or 5}
+    whole = SimpleNamespace(rows=5)
+    return SimpleNamespace(**facts, objects=[Object(uri, 1, "e") for uri in objects], first=lambda _: whole)
+
+
+def test_a_plan_of_tasks_is_identified_by_all_that_people_see(tmp_path: Path) -> None:
+    def plan(limit: int | None = None, rubric: str = "", asked: dict[str, Any] | None = None, **keys: Any) -> Any:
+        cfg = AnnotateConfig(input="i", raters="r", out="/T", seed=3, limit=limit, rubric=asked or {}, **keys)
+        main, texts = shown("items", "a", limit=limit), shown("texts", "c")
+        tables = ShownTables(main, shown("images", "b", "a"), None, texts, shown("responses", "d"))
+        return annotate._plan(cfg, tables, [{"rater": "ann", "item_id": "i"}], rubric, {"exclusions": "x"})
+
+    usual = plan()
+    keys = ("tool", "files", "pictures", "picture_base", "show_columns", "welfare", "only_questions")
+    assert usual.identity == {
+        "input": "id of items", "plan": content_id('[{"item_id": "i", "rater": "ann"}]'), "seed": 3,
+        "rubric": None, "span_labels": None, "exclusions": "x", "shown": {key: usual.config[key] for key in keys},
+    }  # fmt: skip
+    (unit,) = usual.units
+    assert ([o.uri for o in unit.inputs], unit.rows) == (["a", "b", "c", "d"], 1)
+    assert (usual.out, usual.table, usual.metadata, usual.limit) == ("/T/assignments", "assignments", {}, None)
+    limited = plan(limit=2, rubric="r")
+    assert limited.identity == usual.identity | {"limit": 2}
+    assert (limited.metadata, str(limited.limit)) == ({"rubric": "r"}, "limit=2: the first 2 of 5 items")
+    draw = CompleteDrawConfig(n=4, seed=1)
+    assert plan(draw=draw).identity == usual.identity | draw.identity != usual.identity
+    labelled = plan(span_labels={"b": 1, "a": 2})
+    assert labelled.identity == usual.identity | {"span_labels": content_id('{"a": 2, "b": 1}')}
+    assert plan(asked={"b": 1, "a": 2}).identity == usual.identity | {"rubric": content_id('{"a": 2, "b": 1}')}
+    questions = write_table(tmp_path / "q", "questions", [{"set_id": "s", "question_id": "1", "text": "Is it?"}])
+    asked = plan(questions=questions, questions_by="texts").identity["shown"]
+    assert asked == usual.identity["shown"] | {"questions": open_table(questions).identity, "questions_by": "texts"}
+
+
+def test_pictures_are_items_or_belong_to_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [picture(number) for number in range(3)]
+    names = [row["image_id"] for row in rows]
+    images = write_units(tmp_path / "images", "images", [rows[:1], rows[1:]])
+    items = write_table(tmp_path / "items", "items", [{"item_id": "i", "image_ids": names[:1]}])
+
+    def sources(**keys: Any) -> ShownTables:
+        return annotate._sources(AnnotateConfig(raters="r", out="/T", **keys))
+
+    of_images, of_items = sources(input=images, limit=2), sources(input=items, images=images)
+    assert (of_images.main.rows, of_images.images and of_images.images.rows) == (2, 3)
+    assert (of_items.main.name, of_items.images and of_items.images.uri) == ("items", images)
+    assert sources(input=items).images is None
+    with pytest.raises(InputError, match=r"^input=None: no table there"):
+        sources(input=None)
+    folder = tmp_path / "pictures"
+    annotate._write_pictures(of_images, [{"image_ids": names[1:]}, {"image_ids": names[1:2]}], str(folder))
+    assert {path.stem for path in folder.iterdir()} == set(names[1:])
+    assert capsys.readouterr().out == f"  2 pictures in {folder}\n"
+    annotate._write_pictures(sources(input=items), [{"image_ids": names}], "F")
+    assert capsys.readouterr().out == "  0 pictures in F\n"

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
+from jobs.errors import InputError
 from jobs.page import picture_sheets
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
-from tests.factories import picture, rows_of, trials_below, write_units
+from tests.factories import picture, rows_of, trials_below, write_table, write_units
 from tests.https_server import HttpsServer
 from tests.jobs.fetch_alone import fetch_alone
 from tests.picture_site import Site
@@ -159,3 +160,28 @@ def test_a_limit_takes_the_neighbours_of_the_first_queries(tmp_path: Path, capsy
     assert pictures == {row["item_id"] for row in first}
     assert trials_below(tmp_path) == {f"first/{name}": f"whole/{name}" for name in ("neighbors", "records")}
     assert cli.main("candidates", [*keys, f"out={tmp_path}/none", "limit=0"]) == 2
+
+
+def test_candidates_that_the_corpus_lacks_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+
+    corpus = pa.table({"uid": ["u1", "u2"], "url": ["https://x/1.jpg", "https://x/1.jpg"], "text": ["a", "b"]})
+    pq.write_table(corpus, tmp_path / "c.parquet")
+
+    def candidates(name: str, *items: str, **keys: Any) -> tuple[dict[str, Any], str]:
+        near = [{"query_id": f"q{n}", "rank": 1, "item_id": item, "score": 0.5} for n, item in enumerate(items)]
+        write_table(tmp_path / name, "neighbors", near)
+        more = [f"{key}={value}" for key, value in keys.items()]
+        place = [f"neighbors={tmp_path}/{name}", f"corpus.path={tmp_path}/c.parquet", f"out={tmp_path}/out-{name}"]
+        return cli.execute("candidates", [*place, *more]), capsys.readouterr().out  # type: ignore[return-value]
+
+    _, printed = candidates("some", "u1", "u2", "u3")
+    assert "  3 neighbors = 2 kept + 1 not_in_corpus\n  1 distinct pictures\n" in printed
+    assert "does not have all pictures of the search" in printed
+    manifests, printed = candidates("all", "u1", limit=3)
+    assert "  1 neighbors = 1 kept\n  1 distinct pictures\n  limit=3: the first 1 queries;" in printed
+    assert "does not have all pictures" not in printed
+    assert [manifest["limit"]["rows"] for manifest in manifests.values()] == [1, 1]
+    manifests, printed = candidates("none")
+    assert "  0 neighbors = 0 kept\n" in printed
+    with pytest.raises(InputError, match=r"has none of the 1 pictures of .*such as u3; name the files"):
+        candidates("other", "u3")

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from jobs import (
+    concepts,
+)
 from jobs.errors import InputError
 from jobs.items_from.concepts import proposals
 from jobs.runtime.command_line import cli
 from tests.cases import check_cases
-from tests.factories import rows_of, write_table
+from tests.factories import TableInMemory, rows_of, write_table
 
 NODES = [
     {"node_id": "n1", "lemmas": [("en", ["Bihu dance"])], "titles": [("en", "Bihu dance")]},
@@ -139,3 +142,28 @@ def test_no_usable_concept_is_refused(proxies: Path) -> None:
     with pytest.raises(InputError, match=r"no concept can be used \(1 not a JSON object"):
         sheet(proxies, "nothing")
     assert not (proxies / "out").exists()
+
+
+def test_texts_of_a_models_proposals_are_in_order_and_usable() -> None:
+    rows = [
+        {"response_id": f"r{n}", "item_id": item, "model": "m", "prompt": "p", "condition": "", "sample": sample,
+         "text": text, "status": status}
+        for n, (item, sample, text, status) in enumerate([
+            ("b", 1, "b1", "ok"), ("a", 1, "a1", "truncated"), ("a", 0, "a0", "ok"), ("a", 2, "a2", "error"),
+            ("a", 3, "", "ok"), ("a", 4, None, "ok"),
+        ])
+    ]  # fmt: skip
+    responses: Any = TableInMemory("responses", rows, batch=10)
+    assert dict(concepts._texts_by_item(responses)) == {"a": ["a0", "a1"], "b": ["b1"]}
+
+
+def test_titles_are_of_articles_in_the_preferred_language() -> None:
+    rows: list[dict[str, Any]] = [
+        {"node_id": "a", "titles": [("de", "Tee"), ("en", "Tea")]}, {"node_id": "b", "titles": [("de", "Kunst")]},
+        {"node_id": "c", "article_text_ids": [("en", "t")], "lemmas": [("en", ["first", "second"])]},
+        {"node_id": "d", "article_text_ids": [("en", "t")]}, {"node_id": "e", "lemmas": [("en", ["bare"])]},
+        {"node_id": "f", "titles": [("en", "Unwanted")]},
+    ]  # fmt: skip
+    nodes: Any = TableInMemory("nodes", rows)
+    assert concepts._titles(nodes, set("abcde"), "en") == {"a": "Tea", "b": "Kunst", "c": "first", "d": "d"}
+    assert concepts._titles(nodes, {"a"}, "de") == {"a": "Tee"}

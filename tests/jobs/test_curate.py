@@ -5,15 +5,20 @@ import json
 import random
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from actors.ids import content_id
+from jobs import (
+    curate,
+)
 from jobs.corpora.corpus import TitleSearch
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
 from jobs.curation import curated_units
+from jobs.curation.apply_rules import CurationTables
 from jobs.curation.curation_rules import ALONE
 from jobs.curation.curation_steps import CurationStep, steps_of
 from jobs.errors import InputError
@@ -21,12 +26,15 @@ from jobs.inventory.found import find_tables
 from jobs.page.build import funnel
 from jobs.runtime.command_line import cli
 from jobs.runtime.outcomes import Plan
+from jobs.runtime.selection.draws import DrawConfig
 from jobs.store.counts import Counts
+from jobs.store.identity import identity_of
 from jobs.store.reading import open_table
+from tests.cases import check_cases
 from tests.factories import century_rating, image_row, record, write_records, write_table
 
 
-def curate(tmp_path: Path, *more: str) -> dict[str, Any]:
+def run_curate(tmp_path: Path, *more: str) -> dict[str, Any]:
     manifest = cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/r", *more])
     assert isinstance(manifest, dict)
     return manifest
@@ -41,10 +49,10 @@ def titles(out: Path) -> list[str]:
 def test_a_table_that_is_overwritten_is_cut_again(tmp_path: Path) -> None:
     """A run that continues keeps the number of pieces; one with overwrite=true forgets it."""
     write_records(str(tmp_path / "m"), [[record(f"a{i}") for i in range(6)]])
-    assert curate(tmp_path, "unit_rows=2")["counts"]["rows_out"] == 6
+    assert run_curate(tmp_path, "unit_rows=2")["counts"]["rows_out"] == 6
     units = []
     for keys in (["unit_rows=2"], ["unit_rows=3", "overwrite=true"]):
-        curate(tmp_path, *keys)
+        run_curate(tmp_path, *keys)
         units.append(len(open_table(f"{tmp_path}/r", "records").footers))
     assert units == [3, 2]
     assert titles(tmp_path / "r") == [f"a{i}" for i in range(6)]
@@ -55,12 +63,12 @@ def test_a_limit_takes_the_first_records_before_the_rules(tmp_path: Path) -> Non
     write_records(str(tmp_path / "m"), units)
     rows = [row["record_id"] for batch in open_table(f"{tmp_path}/m").batches() for row in batch.to_pylist()]
     main = {row["record_id"] for unit in units for row in unit if row["is_main_image"] == "true"}
-    manifest = curate(tmp_path, "limit=5", "unit_rows=1")
+    manifest = run_curate(tmp_path, "limit=5", "unit_rows=1")
     kept = [i for batch in open_table(f"{tmp_path}/r").batches() for i in batch["record_id"].to_pylist()]
     assert set(kept) == main & set(rows[:5])
     assert (manifest["counts"]["rows_in"], manifest["limit"]["rows"], manifest["limit"]["of"]) == (5, 5, 6)
     with pytest.raises(InputError, match="limit was 5, now not set"):
-        curate(tmp_path, "unit_rows=1")
+        run_curate(tmp_path, "unit_rows=1")
 
 
 def test_a_table_is_curated_unit_by_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,20 +78,20 @@ def test_a_table_is_curated_unit_by_unit(tmp_path: Path, capsys: pytest.CaptureF
         [record("plain", image="http://x"), record("b", image="https://same"), record("a", image="https://same")],
     ]
     write_records(str(tmp_path / "m"), units)
-    manifest = curate(tmp_path, "unit_rows=1")
+    manifest = run_curate(tmp_path, "unit_rows=1")
     assert sorted(titles(tmp_path / "r")) == ["Main", "a", "keep"]
     counts = manifest["counts"]
     assert (counts["rows_in"], counts["rows_out"]) == (9, 3)
     assert counts["filtered"] == {"is_main_image": 2, "one_image_a_page": 2, "https": 1, "one_row_an_image": 1}
     assert "9 in = 3 out" in capsys.readouterr().out
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "r").glob("*.parquet")}
-    assert curate(tmp_path, "unit_rows=1")["counts"] == counts
+    assert run_curate(tmp_path, "unit_rows=1")["counts"] == counts
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "r").glob("*.parquet")} == before
 
 
 def test_a_table_without_rows_is_curated_to_one(tmp_path: Path) -> None:
     write_records(str(tmp_path / "m"), [[], []])
-    assert curate(tmp_path)["counts"]["rows_out"] == 0
+    assert run_curate(tmp_path)["counts"]["rows_out"] == 0
     assert len(open_table(str(tmp_path / "r")).footers) == 2
 
 
@@ -108,9 +116,9 @@ def test_invalid_records_are_refused(tmp_path: Path) -> None:
     ids = ["x", "y", "x", "x", "y", "z"]
     write_records(str(tmp_path / "m"), [[record(f"{n}", record_id=name)] for n, name in enumerate(ids)])
     with pytest.raises(InputError, match="3 duplicate record_ids"):
-        curate(tmp_path)
+        run_curate(tmp_path)
     with pytest.raises(InputError, match="unit_rows=0"):
-        curate(tmp_path, "unit_rows=0")
+        run_curate(tmp_path, "unit_rows=0")
     assert not (tmp_path / "r").exists()
 
 
@@ -128,7 +136,7 @@ def test_the_real_files_give_the_expected_list(data: Path, tmp_path: Path) -> No
             for i, hit in enumerate(hits)
         ])  # fmt: skip
     write_records(str(tmp_path / "m"), units)
-    manifest = curate(tmp_path, "unit_rows=100")
+    manifest = run_curate(tmp_path, "unit_rows=100")
     counts = manifest["counts"]
     lost = [counts["filtered"][rule] for rule in ("is_main_image", "one_image_a_page", "https", "one_row_an_image")]
     steps = list(expected["steps"].values())[2:]
@@ -165,7 +173,7 @@ def test_the_knowledge_graph_makes_room(tmp_path: Path, capsys: pytest.CaptureFi
     rows = matches(tmp_path)
     credited = {METHODS[0] if METHODS[0] in row["methods"] else "other" for row in rows}
     assert credited == {METHODS[0], "other"}
-    manifest = curate(tmp_path, "draw.n=40", "draw.seed=3", "downsample_from=knowledge_graph")
+    manifest = run_curate(tmp_path, "draw.n=40", "draw.seed=3", "downsample_from=knowledge_graph")
     kept = set(titles(tmp_path / "r"))
     assert manifest["counts"]["filtered"] == {"draw": 20}
     assert {row["page_title"] for row in rows if METHODS[0] not in row["methods"]} <= kept, "the others all stay"
@@ -178,7 +186,7 @@ def test_the_knowledge_graph_makes_room(tmp_path: Path, capsys: pytest.CaptureFi
     shuffled = random.Random(1).sample(rows, len(rows))
     write_records(str(tmp_path / "again" / "m"), [shuffled])
     again = "downsample_from=knowledge_graph"
-    curate(tmp_path / "again", "draw.n=40", "draw.seed=3", again, "unit_rows=7")
+    run_curate(tmp_path / "again", "draw.n=40", "draw.seed=3", again, "unit_rows=7")
     assert set(titles(tmp_path / "again" / "r")) == kept, "neither order nor units change the draw"
     cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/s4", "draw.n=40", "draw.seed=4", again])
     assert set(titles(tmp_path / "s4")) != kept
@@ -190,18 +198,18 @@ def test_the_knowledge_graph_makes_room(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_more_asked_for_than_there_is_keeps_all_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     matches(tmp_path)
-    assert curate(tmp_path, "draw.n=1500")["counts"]["rows_out"] == 60
+    assert run_curate(tmp_path, "draw.n=1500")["counts"]["rows_out"] == 60
     assert "drew 60 of 60 pictures; there are fewer than draw.n=1500" in capsys.readouterr().out
 
 
 def test_a_draw_is_from_all_methods_and_keeps_pages_together(tmp_path: Path) -> None:
     rows = matches(tmp_path)
-    curate(tmp_path, "draw.n=40", "draw.by=split")
+    run_curate(tmp_path, "draw.n=40", "draw.by=split")
     assert len(titles(tmp_path / "r")) == 60, "there are two splits"
-    curate(tmp_path, "draw.n=1", "draw.by=split", "overwrite=true")
+    run_curate(tmp_path, "draw.n=1", "draw.by=split", "overwrite=true")
     splits = {row["split"] for row in rows if row["page_title"] in titles(tmp_path / "r")}
     assert len(splits) == 1
-    curate(tmp_path, "draw.n=20", "overwrite=true")
+    run_curate(tmp_path, "draw.n=20", "overwrite=true")
     methods = {row["methods"][0] for row in rows if row["page_title"] in titles(tmp_path / "r")}
     assert methods == set(METHODS)
 
@@ -215,7 +223,7 @@ def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pyte
     images[4] = image_row(urls[4], status="error")
     write_table(str(tmp_path / "i"), "images", images)
     with_images = f"images={tmp_path}/i"
-    counts = curate(tmp_path, with_images)["counts"]
+    counts = run_curate(tmp_path, with_images)["counts"]
     assert counts["filtered"] == {"picture_exists": 1}
     assert "pictures by the table of images: 10 existing, 1 gone, 1 unknown, 0 of others" in capsys.readouterr().out
 
@@ -261,7 +269,7 @@ def test_the_starter_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     rows = matches(tmp_path)
     ratings_of(rows, tmp_path)
     asked = [entry.format(tmp_path) for entry in STARTER]
-    counts = curate(tmp_path, *asked, "unit_rows=4")["counts"]
+    counts = run_curate(tmp_path, *asked, "unit_rows=4")["counts"]
     assert counts["filtered"] == {"starter_mean": 6, "starter_region": 1, "starter_per_region": 35}
     assert counts["tallies"]["starter_chosen"] == {"Caribbean": 6, "Polynesia": 6, "Western Asia": 6}
     assert counts["tallies"]["starter_eligible"] == {"Caribbean": 18, "Polynesia": 18, "Western Asia": 17}
@@ -271,12 +279,12 @@ def test_the_starter_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
     kept = set(titles(tmp_path / "r"))
     write_records(str(tmp_path / "again" / "m"), [rows[::-1]])
-    curate(tmp_path / "again", *asked)
+    run_curate(tmp_path / "again", *asked)
     assert set(titles(tmp_path / "again" / "r")) == kept
     for other in ("starter.per_region=99", "draw.seed=1"):
         with pytest.raises(InputError, match="starter"):
-            curate(tmp_path / "again", *asked, other)
-    unsure = curate(tmp_path / "again", *asked, "starter.unsure=region", "starter.per_region=99", "overwrite=true")
+            run_curate(tmp_path / "again", *asked, other)
+    unsure = run_curate(tmp_path / "again", *asked, "starter.unsure=region", "starter.per_region=99", "overwrite=true")
     assert unsure["counts"]["tallies"]["starter_chosen"]["unsure"] == 1
 
 
@@ -285,12 +293,12 @@ def test_only_units_with_changed_decisions_are_rewritten(tmp_path: Path) -> None
     rows = matches(tmp_path, many=12)
     images = [image_row(row["image_url"]) for row in rows]
     write_table(str(tmp_path / "i"), "images", images)
-    curate(tmp_path, f"images={tmp_path}/i", "unit_rows=100")
+    run_curate(tmp_path, f"images={tmp_path}/i", "unit_rows=100")
     before = digests(tmp_path / "r")
     images[0]["status"] = "missing"
     shutil.rmtree(tmp_path / "i")
     write_table(str(tmp_path / "i"), "images", images)
-    counts = curate(tmp_path, f"images={tmp_path}/i", "unit_rows=100")["counts"]
+    counts = run_curate(tmp_path, f"images={tmp_path}/i", "unit_rows=100")["counts"]
     after = digests(tmp_path / "r")
     assert counts["filtered"] == {"picture_exists": 1}
     assert before.keys() == after.keys()
@@ -299,24 +307,24 @@ def test_only_units_with_changed_decisions_are_rewritten(tmp_path: Path) -> None
 
 def test_a_killed_run_resumes_to_the_same_table(tmp_path: Path) -> None:
     matches(tmp_path)
-    counts = curate(tmp_path, "draw.n=40", "unit_rows=5")["counts"]
+    counts = run_curate(tmp_path, "draw.n=40", "unit_rows=5")["counts"]
     kept, before = titles(tmp_path / "r"), digests(tmp_path / "r")
     (tmp_path / "r" / "_run" / "manifest.json").unlink()
     for name in sorted(before)[2:]:
         (tmp_path / "r" / name).unlink()
-    assert curate(tmp_path, "draw.n=40", "unit_rows=5")["counts"] == counts
+    assert run_curate(tmp_path, "draw.n=40", "unit_rows=5")["counts"] == counts
     assert titles(tmp_path / "r") == kept
     after = digests(tmp_path / "r")
     assert {name: after[name] for name in sorted(before)[:2]} == {name: before[name] for name in sorted(before)[:2]}
     with pytest.raises(InputError, match="a table exists and resume=false"):
-        curate(tmp_path, "draw.n=40", "unit_rows=5", "resume=false")
+        run_curate(tmp_path, "draw.n=40", "unit_rows=5", "resume=false")
     with pytest.raises(InputError, match=r"another configuration: draw\.seed was 0, now 1"):
-        curate(tmp_path, "draw.n=40", "unit_rows=5", "draw.seed=1")
+        run_curate(tmp_path, "draw.n=40", "unit_rows=5", "draw.seed=1")
 
 
 def test_the_report_shows_the_steps_that_were_asked_for(tmp_path: Path) -> None:
     matches(tmp_path)
-    curate(tmp_path, "draw.n=40")
+    run_curate(tmp_path, "draw.n=40")
     steps = [(step.label, step.n) for step in funnel({"records": open_table(str(tmp_path / "r"))})]
     assert steps[-2:] == [("one record per picture", 60), ("drawn at random", 40)]
     assert "picture still at its source" not in dict(steps)
@@ -336,7 +344,7 @@ def test_two_selections_credit_and_count_as_one(tmp_path: Path, capsys: pytest.C
     write_table(str(tmp_path / "i"), "images", images)
     rules = ["page_rule.by=page_title", "page_rule.methods=[knowledge_graph]", "unit_rows=8"]
     second = [*rules, f"images={tmp_path}/i", "draw.n=80", "downsample_from=knowledge_graph"]
-    curate(tmp_path, *rules)
+    run_curate(tmp_path, *rules)
     for source, out in (("m", "at_once"), ("r", "after")):
         cli.execute("curate", [f"input={tmp_path}/{source}", f"out={tmp_path}/{out}", *second])
     printed = capsys.readouterr().out
@@ -373,7 +381,7 @@ def test_a_run_that_is_interrupted_leaves_no_old_counts(tmp_path: Path, monkeypa
     write_records(str(tmp_path / "m"), units)
     images = [image_row(row["image_url"]) for unit in units for row in unit]
     write_table(str(tmp_path / "i"), "images", images)
-    curate(tmp_path, f"images={tmp_path}/i")
+    run_curate(tmp_path, f"images={tmp_path}/i")
     (before,) = find_tables(str(tmp_path / "r"))
     shutil.rmtree(tmp_path / "i")
     write_table(str(tmp_path / "i"), "images", [row | {"status": "missing"} if n in (0, 3) else row
@@ -388,10 +396,10 @@ def test_a_run_that_is_interrupted_leaves_no_old_counts(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(curated_units.ParentRows, "selected", stopping)
     with pytest.raises(KeyboardInterrupt):
-        curate(tmp_path, f"images={tmp_path}/i")
+        run_curate(tmp_path, f"images={tmp_path}/i")
     (stopped,) = find_tables(str(tmp_path / "r"))
     monkeypatch.undo()
-    curate(tmp_path, f"images={tmp_path}/i")
+    run_curate(tmp_path, f"images={tmp_path}/i")
     (after,) = find_tables(str(tmp_path / "r"))
     assert [(table.rows, table.state) for table in (before, stopped, after)] == [
         (6, "complete"), (5, "1 of 2 units"), (4, "complete")
@@ -401,11 +409,11 @@ def test_a_run_that_is_interrupted_leaves_no_old_counts(tmp_path: Path, monkeypa
 def test_a_list_of_exclusions_may_come_after_some_units(tmp_path: Path) -> None:
     """A unit without excluded pictures stays as it is, and counts in the step of the list nevertheless."""
     write_records(str(tmp_path / "m"), [[record(f"{unit}{n}") for n in range(3)] for unit in "ab"])
-    curate(tmp_path)
+    run_curate(tmp_path)
     (tmp_path / "gone.txt").write_text("https://i/a1.jpg\n")
     exclusions = f"exclusions={tmp_path}/gone.txt"
     cli.execute("purge", [f"input={tmp_path}", exclusions])
-    curate(tmp_path, exclusions)
+    run_curate(tmp_path, exclusions)
     steps = steps_of(open_table(str(tmp_path / "r")).counts().tallies)
     assert [step.name for step in steps] == [
         "matched", *(rule for rule in ALONE if rule != "picture_exists"), "one_row_an_image"
@@ -416,7 +424,7 @@ def test_a_list_of_exclusions_may_come_after_some_units(tmp_path: Path) -> None:
 def test_precedence_decides_the_credit(tmp_path: Path) -> None:
     rows = [{**record("a"), "methods": [*METHODS]}, {**record("b"), "methods": []}]
     write_records(str(tmp_path / "m"), [rows])
-    curate(tmp_path, "precedence=[manual]")
+    run_curate(tmp_path, "precedence=[manual]")
     later = cli.execute("curate", [f"input={tmp_path}/r", f"out={tmp_path}/later"])  # the graph is first by default
     assert isinstance(later, dict)
     for out in ("r", "later"):
@@ -477,3 +485,60 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stranger = [century_rating("x", "sensitive", 5), century_rating("x", "sub_region", "Caribbean")]
     write_table(str(folder / "strange"), "ratings", stranger)
     return folder
+
+
+def source(name: str) -> Any:
+    return SimpleNamespace(identity=name, uri=name)
+
+
+def test_the_identity_of_a_curation_has_the_keys_of_the_rules_that_are_applied() -> None:
+    def identity(images: bool = False, **keys: Any) -> dict[str, Any]:
+        cfg = curate.CurateConfig(input="i", out="o", **keys)
+        tables = CurationTables(source("records"), source("images") if images else None, [source("a"), source("b")])
+        selection: Any = SimpleNamespace(decision=SimpleNamespace(applied=("https", curate.EXCLUDED, "draw")))
+        entries = curate.identity_entries(cfg, tables, selection)
+        return identity_of(cfg, entries, instead_of=curate.OF_SOME_RULES)
+
+    usual = identity()
+    assert usual == {
+        "input": "records", "rules": ["https", "draw"], "unit_rows": curate.CurateConfig.unit_rows,
+        "thumbnails": "wikimedia", "page_rule": {"by": "page_url", "methods": None},
+        "precedence": ["knowledge_graph", "language_model", "manual"],
+    }  # fmt: skip
+    assert identity(limit=3) == usual | {"limit": 3}
+    assert identity(images=True) == usual | {"images": "images"}
+    near = identity(near_duplicates="drop", near_distance=2)
+    assert near == usual | {"near_duplicates": {"mode": "drop", "distance": 2}}
+    drawn = identity(draw=DrawConfig(n=5), downsample_from="manual")
+    assert drawn == usual | {"draw": {"n": 5, "seed": 0, "by": "picture"}, "downsample_from": "manual"}
+    starter = identity(select="starter", draw=DrawConfig(seed=4))["starter"]
+    assert (starter["seed"], starter["ratings"], starter["per_region"]) == (4, ["a", "b"], 6)
+
+
+def test_tables_of_ratings_are_opened_in_the_order_of_their_addresses(tmp_path: Path) -> None:
+    records = write_table(tmp_path / "m", "records", [record(title) for title in "abc"])
+    uris = [write_table(tmp_path / name, "ratings", [century_rating(name, "sensitive", 3)]) for name in "pqr"]
+    for order in (uris, uris[::-1]):
+        tables = curate.open_tables(curate.CurateConfig(input=records, out="o", ratings=order, limit=2))
+        assert [table.uri for table in tables.ratings] == uris
+        assert (tables.records.rows, tables.images) == (2, None)
+
+
+def test_keys_of_a_curation_that_need_other_tables_are_refused_without_them() -> None:
+    def check(keys: dict[str, Any], message: str | None) -> None:
+        cfg = curate.CurateConfig(input="i", out="o", **keys)
+        if message is None:
+            curate.check(cfg)
+            return
+        with pytest.raises(InputError, match=message):
+            curate.check(cfg)
+
+    check_cases(check, [
+        ({}, None), ({"unit_rows": 1}, None), ({"limit": 1}, None),
+        ({"near_duplicates": "report", "images": "I"}, None), ({"images": "I"}, None),
+        ({"select": "starter", "ratings": ["r"]}, None),
+        ({"unit_rows": 0}, "^unit_rows=0: must be at least 1"), ({"limit": 0}, "^limit=0"),
+        ({"near_duplicates": "report"}, "^near_duplicates=report: needs images="),
+        ({"select": "starter"}, "^select=starter: needs ratings="),
+        ({"ratings": ["r", "s"]}, r"^ratings=\[r,s\]: only read with select=starter"),
+    ])  # fmt: skip

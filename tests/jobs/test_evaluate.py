@@ -7,9 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs import (
+    evaluate,
+)
+from jobs.analysis.gold_answers import GoldAnswers
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
-from tests.factories import write_table
+from tests.factories import TableInMemory, write_table
 
 
 def listed(image: str, rank: int, node: str) -> dict[str, Any]:
@@ -28,14 +32,14 @@ def rows_of(uri: str) -> list[dict[str, Any]]:
     return [row for batch in open_table(uri, "metrics").batches() for row in batch.to_pylist()]
 
 
-def evaluate(ranked: str, gold: Path, *keys: str) -> int:
+def run_evaluate(ranked: str, gold: Path, *keys: str) -> int:
     return cli.main("evaluate", [f"ranked={ranked}", f"gold={gold}", f"out={gold.parent}/metrics", *keys])
 
 
 def test_accuracy_recall_and_mrr_by_group(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gold = tmp_path / "gold.csv"
     gold.write_text("image_id,node_id,kind\nq1,c,food\nq2,a,food\nq2,z,food\nnobody,a,none\n")
-    assert evaluate(ranked, gold, "group_by=kind", "k=[1,2]") == 0
+    assert run_evaluate(ranked, gold, "group_by=kind", "k=[1,2]") == 0
     rows = {(row["metric"], row["dims"]): row for row in rows_of(f"{tmp_path}/metrics")}
     # q1: c has rank 2; q2: a has rank 3 and z is not listed
     assert rows["accuracy@1", "{}"]["value"] == 0
@@ -55,7 +59,7 @@ def test_queries_without_a_list_may_count_as_wrong(ranked: str, tmp_path: Path) 
     gold.write_text("image_id,node_id\nq1,b\nq2,c\nq3,a\nq4,a\n")
     nothing = write_table(f"{tmp_path}/nothing", "links", [])
     for table, value in ((ranked, 0.5), (nothing, 0.0)):
-        assert evaluate(table, gold, "k=[1]", "unlisted=wrong") == 0
+        assert run_evaluate(table, gold, "k=[1]", "unlisted=wrong") == 0
         (accuracy,) = [row for row in rows_of(f"{tmp_path}/metrics") if row["metric"] == "accuracy@1"]
         assert (accuracy["value"], accuracy["n"], accuracy["coverage"]) == (value, 4, 1.0)
 
@@ -63,8 +67,8 @@ def test_queries_without_a_list_may_count_as_wrong(ranked: str, tmp_path: Path) 
 def test_gold_in_another_encoding_and_with_another_delimiter(ranked: str, tmp_path: Path) -> None:
     gold = tmp_path / "gold.csv"
     gold.write_bytes("image_id;node_id;köl\nq1;b;ä\nq2;b;ö\n".encode("cp1252"))
-    assert evaluate(ranked, gold, "k=[1]", "group_by=köl") == 2  # not UTF-8
-    assert evaluate(ranked, gold, "k=[1]", "group_by=köl", "encoding=cp1252") == 0
+    assert run_evaluate(ranked, gold, "k=[1]", "group_by=köl") == 2  # not UTF-8
+    assert run_evaluate(ranked, gold, "k=[1]", "group_by=köl", "encoding=cp1252") == 0
     rows = {(row["metric"], row["dims"]): row["value"] for row in rows_of(f"{tmp_path}/metrics")}
     assert rows["mrr", "{}"] == 0.75
     assert rows["mrr", '{"köl":"ä"}'] == 1
@@ -73,12 +77,12 @@ def test_gold_in_another_encoding_and_with_another_delimiter(ranked: str, tmp_pa
 def test_ids_of_another_kind_are_reported(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gold = tmp_path / "gold.csv"
     gold.write_text("image_id,node_id\nq1,bn:a\nq2,bn:b\n")
-    assert evaluate(ranked, gold) == 0
+    assert run_evaluate(ranked, gold) == 0
     out = capsys.readouterr().out
     assert "'b'" in out
     assert "'bn:a'" in out
     gold.write_text("image_id,node_id\nq1,bn:a\nq2, b \n")
-    assert evaluate(ranked, gold) == 0
+    assert run_evaluate(ranked, gold) == 0
     assert "no list contains" not in capsys.readouterr().out
 
 
@@ -103,7 +107,7 @@ def test_what_is_refused(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixt
     missed = []
     for rows, keys, message in cases:
         gold.write_text("image_id,node_id,kind\n" + rows)
-        code = evaluate(ranked, gold, *(keys or ["group_by=kind"]))
+        code = run_evaluate(ranked, gold, *(keys or ["group_by=kind"]))
         if code != 2 or message not in (text := capsys.readouterr().err):
             missed.append((rows, keys, code, message, text))
     assert not missed
@@ -114,7 +118,7 @@ def test_an_empty_cell_of_parquet_is_reported_by_row(
 ) -> None:
     gold = tmp_path / "gold.parquet"
     pq.write_table(pa.table({"image_id": ["q1", "q2"], "node_id": ["a", None]}), gold)
-    assert evaluate(ranked, gold) == 2
+    assert run_evaluate(ranked, gold) == 2
     assert "row 2: node_id is empty" in capsys.readouterr().err
 
 
@@ -122,7 +126,7 @@ def test_excluded_queries_are_not_asked_about(ranked: str, tmp_path: Path, capsy
     gold = tmp_path / "gold.csv"
     gold.write_text("image_id,node_id,kind\nq1,b,food\nq2,a,food\nq3,a,none\n")
     (tmp_path / "list.txt").write_text("q2\nq9\n")
-    assert evaluate(ranked, gold, "k=[1]", "group_by=kind", f"exclusions={tmp_path}/list.txt") == 0
+    assert run_evaluate(ranked, gold, "k=[1]", "group_by=kind", f"exclusions={tmp_path}/list.txt") == 0
     printed = capsys.readouterr().out
     assert "evaluate: 1 of 2 queries of " in printed
     assert "1 of 2 entries match no picture here, for example q9" in printed
@@ -131,5 +135,52 @@ def test_excluded_queries_are_not_asked_about(ranked: str, tmp_path: Path, capsy
         row = rows["accuracy@1", dims]
         assert (row["value"], row["n"], row["coverage"]) == (1.0, 1, coverage)
     (tmp_path / "list.txt").write_text("q1\nq2\nq3\n")
-    assert evaluate(ranked, gold, "k=[1]", f"exclusions={tmp_path}/list.txt") == 2
+    assert run_evaluate(ranked, gold, "k=[1]", f"exclusions={tmp_path}/list.txt") == 2
     assert "/list.txt: all queries of gold=" in capsys.readouterr().err
+
+
+def test_ranked_lists_are_evaluated_over_all_and_by_group() -> None:
+    """Recall is given only where a query has several right answers; queries without a list lower the coverage."""
+    right = {"a": {"x", "y"}, "b": {"z"}, "c": {"w"}, "d": {"v"}}
+    gold = GoldAnswers(right, {"a": "g", "b": "g", "c": "h", "d": "h"})
+    ranks = {"c": [2], "a": [1, 3], "b": list[int]()}
+    metrics = list(evaluate.ranking_metrics(ranks, gold, [1, 2], group_by="kind"))
+    groups = list(dict.fromkeys(metric.dims.get("kind", "all") for metric in metrics))
+    assert groups == ["all", "g", "h"]
+    values = {
+        (metric.name, metric.dims.get("k", ""), metric.dims.get("kind", "all")): (
+            metric.value,
+            metric.n,
+            metric.coverage,
+        )
+        for metric in metrics
+    }
+    first = {
+        group: [values[name] for name in values if name[0].startswith("accuracy") and name[2] == group]
+        for group in groups
+    }
+    assert first == {
+        "all": [(1 / 3, 3, 0.75), (2 / 3, 3, 0.75)],
+        "g": [(0.5, 2, 1), (0.5, 2, 1)],
+        "h": [(0, 1, 0.5), (1, 1, 0.5)],
+    }
+    assert {name[2] for name in values if name[0].startswith("recall")} == {"all", "g"}
+    (reciprocal,) = (values[name] for name in values if name[0] == "mrr" and name[2] == "all")
+    assert reciprocal == ((1 + 0 + 0.5) / 3, 3, 0.75)
+
+
+def test_intervals_do_not_depend_on_the_order_of_the_lists() -> None:
+    ranks = {f"q{number:02}": [number * number % 7 + 1] for number in range(40)}
+    gold = GoldAnswers({query: {"x"} for query in ranks}, {})
+    orders = (ranks, dict(reversed(ranks.items())))
+    first, second = (list(evaluate.ranking_metrics(order, gold, [1], group_by=None)) for order in orders)
+    assert first == second
+    assert any(metric.low is not None for metric in first)
+
+
+def test_ids_of_lists_and_of_gold_are_shown_side_by_side() -> None:
+    links: Any = TableInMemory("links", [{"image_id": "i", "rank": 1, "node_id": "n1", "method": "m", "score": 0.0}])
+    links.name = "links"
+    assert evaluate._line_of_ids(links, "gold.csv", GoldAnswers({"i": {"Q5"}}, {}), "i") == (
+        "  no list contains a right answer: node_id has ids like 'n1', gold.csv like 'Q5'; use one kind"
+    )

@@ -2,14 +2,19 @@
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from jobs import (
+    generate_images,
+)
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.selection.exclusions import Exclusions
 from tests import secrets_found
 from tests.cases import check_cases
 from tests.factories import rows_of, write_table, write_units
@@ -167,3 +172,23 @@ def test_wrong_values_are_refused_before_anything_is_written(prompts: str, tmp_p
         assert not (tmp_path / "out").exists()
 
     check_cases(check, cases)
+
+
+def test_pictures_of_one_or_several_models_depend_on_their_settings_and_prompts() -> None:
+    models: list[Any] = [SimpleNamespace(identity={"model": n}, rater=f"org/{n}", name=n) for n in "ab"]
+    prompts: Any = SimpleNamespace(units=lambda drawn: drawn, identity={"input": "texts"})
+
+    def plan(count: int, **keys: Any) -> Any:
+        cfg = generate_images.GenerateImagesConfig(input="i", out="o", **keys)
+        return generate_images._plan(cfg, prompts, models[:count], [], Exclusions())
+
+    alone, both = plan(1), plan(2)
+    assert (alone.out, alone.table, alone.derived) == (str(Path("o").absolute() / "images"), "images", True)
+    assert (alone.identity["model"], "models" in alone.identity) == ("a", False)
+    assert (both.identity["models"], "model" in both.identity) == ([{"model": "a"}, {"model": "b"}], False)
+    assert (alone.metadata, both.metadata) == ({"image_model": "org/a"}, {"image_model": "org/a, org/b"})
+    assert both.models == {"a": "org/a", "b": "org/b"}
+    for key, value in {"seed": 1, "samples": 2, "prompt_role": "caption"}.items():
+        changed = plan(1, **{key: value}).identity
+        assert {name for name in changed if changed[name] != alone.identity[name]} == {key}
+    assert plan(1, steps=3).identity == alone.identity | {"num_inference_steps": 3}

@@ -4,6 +4,7 @@ import json
 import re
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +13,20 @@ import pytest
 from omegaconf import OmegaConf
 
 from actors.ids import content_id
+from jobs import (
+    import_ratings,
+)
+from jobs.annotation import import_config
 from jobs.annotation.import_config import ImportRatingsConfig
+from jobs.annotation.reading import RatingColumns
 from jobs.errors import InputError
 from jobs.import_ratings import execute
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.outcomes import Manifest, show
 from jobs.runtime.selection import exclusions
+from jobs.runtime.selection.exclusions import Exclusions
+from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 
 LIKERT = ["question=sensitive", "rubric=century_labels"]
@@ -474,3 +482,36 @@ def test_real_judgements_are_read_completely(tmp_path: Path, data: Path) -> None
     more = ["question=employee", "answers=[true,false]", "scale=nominal"]
     cli.execute("import_ratings", [f"input={relex}", *columns, *more, f"out={tmp_path / 'relex'}"])
     assert len(rows(tmp_path / "relex")) == 150
+
+
+def test_the_identity_of_imported_ratings_changes_with_how_they_are_read() -> None:
+    def identity(**keys: Any) -> dict[str, Any]:
+        return import_config.identity(import_ratings.ImportRatingsConfig(**{"input": "/i", "out": "o", **keys}))
+
+    def plan(*arguments: Any) -> Any:
+        cfg = import_ratings.ImportRatingsConfig(input="/i", out="o", table="spans")
+        return import_ratings._plan(cfg, *arguments, knows_reports=True)
+
+    usual = identity()
+    assert (usual["rubric"], usual["span_labels"]) == (None, None)
+    changes: list[dict[str, Any]] = [
+        {"input": "/other"},
+        {"table": "spans"}, {"answers": ["1", "2"]}, {"scale": "nominal"}, {"condition": "c"}, {"question": "q"},
+        {"rater": "r"}, {"items": "url"}, {"encoding": "cp1252"}, {"delimiter": ";"}, {"duplicates": "first"},
+        {"format": "prodigy"}, {"name": "n"}, {"method": "m"}, {"rubric": {"a": 1}}, {"span_labels": {"a": 1}},
+        {"rater_kind": "gold"}, {"rater_from": "assigned"}, {"columns": RatingColumns(item_id="x")},
+        {"columns": RatingColumns(questions={"q": "x"})},
+    ]  # fmt: skip
+    identities = [usual, *(identity(**change) for change in changes)]
+    assert all(one != other for n, one in enumerate(identities) for other in identities[:n])
+    for key in ("rubric", "span_labels"):
+        assert identity(**{key: {"a": 1, "b": 2}}) == identity(**{key: {"b": 2, "a": 1}})
+    items: Any = SimpleNamespace(identity="of items")
+    excluded = Exclusions(("p",), (frozenset({"p"}),))
+    whole = plan([Object("/i", 1, "e")], SimpleNamespace(fingerprint="f"), excluded, items)
+    added = {"items": "of items", "anonymised": "f"} | exclusions.identity(excluded)
+    assert whole.identity == identity(table="spans") | added
+    assert len(exclusions.identity(excluded)) == 1
+    bare = plan([], None, Exclusions(), None).identity
+    assert ("items" in bare, bare["anonymised"]) == (False, None)
+    assert ([file.uri for file in whole.units[0].inputs], whole.metadata, whole.files) == (["/i"], {}, {})

@@ -9,12 +9,17 @@ import pytest
 
 from actors.ids import content_id
 from actors.linking import by_frequency
+from jobs import (
+    link,
+)
+from jobs.errors import InputError
 from jobs.link import LinkConfig, _fault
 from jobs.retrieval import linking
-from jobs.retrieval.linking import LinkedKbConfig
+from jobs.retrieval.linking import NEAR, SHORT, UNKNOWN, LinkedKbConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.outcomes import Manifest
 from jobs.store.reading import open_table
+from tests.cases import check_cases
 from tests.factories import DIM, embedding_rows, rows_of, write_units
 
 ARTICLE = [f"word{number}" for number in range(60)]  # of node a
@@ -89,7 +94,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, in_process: None) -> dict[st
     }
 
 
-def link(world: dict[str, Any], out: str, *keys: str) -> list[dict[str, Any]]:
+def run_link(world: dict[str, Any], out: str, *keys: str) -> list[dict[str, Any]]:
     place = f"{world['folder']}/{out}"
     assert cli.main("link", [f"kb.path={world['folder']}/kb", f"out={place}", *keys]) == 0
     return rows_of(place)
@@ -146,15 +151,15 @@ def test_a_limit_takes_the_first_rows_of_a_file_and_all_neighbours_of_the_first_
     assert cli.main("kb", [*keys, "knowledge_base.separator='|'", "limit=2", "unit_rows=1", "plan=true"]) == 0
     assert "limit=2: the first 2 rows of each file" in capsys.readouterr().out
 
-    links = link(world, "whole", f"neighbors={world['near']}", "method=frequency_vision")
-    first = link(world, "first", f"neighbors={world['near']}", "method=frequency_vision", "limit=1")
+    links = run_link(world, "whole", f"neighbors={world['near']}", "method=frequency_vision")
+    first = run_link(world, "first", f"neighbors={world['near']}", "method=frequency_vision", "limit=1")
     assert first == [row for row in links if row["image_id"] == first[0]["image_id"]]
     assert len({row["image_id"] for row in links}) == 2
     assert "limit=1: the first 1 pictures; the table has no more" in capsys.readouterr().out
 
 
 def test_lemma_vision_equals_a_plain_loop(world: dict[str, Any]) -> None:
-    links = link(
+    links = run_link(
         world, "lv", f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={world['lemmas']}"
     )
     counts = open_table(f"{world['folder']}/lv").counts()
@@ -187,7 +192,7 @@ def test_a_query_at_which_the_ranking_raises_costs_no_other(
         return by_frequency(near, k)
 
     monkeypatch.setattr(linking, "by_frequency", cursed)
-    links = link(world, "cursed", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2")
+    links = run_link(world, "cursed", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2")
     assert {row["image_id"] for row in links} == {"q1"}
     table = open_table(f"{world['folder']}/cursed")
     assert [(r.file, r.reason, r.message) for r in table.rejects()] == [
@@ -197,7 +202,9 @@ def test_a_query_at_which_the_ranking_raises_costs_no_other(
 
 
 def test_frequency_and_pictures_of_the_knowledge_base_left_out(world: dict[str, Any]) -> None:
-    links = link(world, "fv", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2", "contaminated=skip")
+    links = run_link(
+        world, "fv", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2", "contaminated=skip"
+    )
     assert [(row["image_id"], row["node_id"], row["score"], row["lemma"]) for row in links] == [
         ("q1", "b", 2.0, "bread"),
         ("q1", "c", 1.0, "corn"),  # its picture is nearer than a's
@@ -228,7 +235,7 @@ def test_pictures_of_the_knowledge_base_are_recognised_by_their_bytes(
         "kb.images": write_units(tmp_path / "kb_images", "images", [pictures[:1], pictures[1:]]),
     }
     ratings = [f"{key}={uri}" for key, uri in tables.items()]
-    links = link(world, "bytes", *ratings, "method=frequency_vision", "contaminated=skip")
+    links = run_link(world, "bytes", *ratings, "method=frequency_vision", "contaminated=skip")
     assert sorted({row["image_id"] for row in links}) == ["q2", "q3", "q4"]  # of q4 nothing is known
     assert open_table(f"{world['folder']}/bytes").counts().filtered["bytes_in_knowledge_base"] == 1
     assert "1 pictures resemble one of the knowledge base" in capsys.readouterr().out
@@ -241,7 +248,9 @@ def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Pa
         {"query_id": "q", "rank": rank, "item_id": lemmas[place]["text_id"], "score": 1 - rank / 10}
         for rank, place in enumerate(order, 1)
     ]
-    links = link(world, "l", f"neighbors={write_units(tmp_path / 'near', 'neighbors', [near])}", "method=lemma", "k=3")
+    links = run_link(
+        world, "l", f"neighbors={write_units(tmp_path / 'near', 'neighbors', [near])}", "method=lemma", "k=3"
+    )
     assert [(row["node_id"], row["lemma"]) for row in links] == [("c", "corn"), ("a", "Apfel"), ("d", "dog")]
 
 
@@ -322,3 +331,41 @@ def test_vectors_of_two_encoders_are_not_compared(
     keys = [f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={other}"]
     assert cli.main("link", [*keys, f"kb.path={world['folder']}/kb", f"out={tmp_path}/out"]) == 2
     assert "cannot be compared: their encoder is e and f" in capsys.readouterr().err
+
+
+def test_a_ranking_is_refused_with_tables_that_it_lacks_or_does_not_read() -> None:
+    def check(keys: dict[str, Any], message: str | None) -> None:
+        images, vectors = keys.pop("kb_images", None), keys.pop("vectors", None)
+        kb = link.LinkedKbConfig(path="k", images=images, vectors=vectors)
+        cfg = link.LinkConfig(neighbors="n", out="o", kb=kb, **keys)
+        if message is None:
+            assert link.checked(cfg).method == cfg.method
+            return
+        with pytest.raises(InputError, match=message):
+            link.checked(cfg)
+
+    lemma, vision = {"method": "lemma"}, {"method": "lemma_vision", "pictures": "p", "vectors": "v"}
+    check_cases(check, [
+        (dict(lemma), None), (dict(vision), None), (lemma | {"contaminated": "skip"}, None),
+        (lemma | {"contaminated": "skip", "images": "i", "kb_images": "j"}, None),
+        (lemma | {"contaminated": "drop"}, "^contaminated=drop: must be one of keep, skip$"),
+        (lemma | {"contaminated": "skip", "images": "i"}, "^images= and kb.images=: set both or neither"),
+        (lemma | {"contaminated": "skip", "kb_images": "i"}, "^images= and kb.images=: set both or neither"),
+        (lemma | {"images": "i", "kb_images": "j"}, "^images=i, kb.images=j: only read with contaminated=skip"),
+        (vision | {"pictures": None}, "^method=lemma_vision compares vectors: pictures= is required"),
+        (vision | {"vectors": None}, r"^method=lemma_vision compares vectors: kb\.vectors= is required"),
+        (lemma | {"pictures": "p"}, "^pictures=p: method=lemma does not read vectors"),
+        (lemma | {"vectors": "v"}, r"^kb\.vectors=v: method=lemma does not read vectors"),
+    ])  # fmt: skip
+
+
+def test_counts_of_a_ranking_are_summed_over_their_kinds() -> None:
+    tallies = {NEAR: {"a": 1000, "b": 1}, UNKNOWN: {"": 2}, SHORT: {"1": 2, "2": 1}}
+    for method, key in (("lemma", "k of the search"), ("lemma_vision", "nearest= (and k of the search)")):
+        cfg: Any = SimpleNamespace(method=method, k=5)
+        assert list(link._tally_lines(cfg, tallies)) == [
+            "  1,001 pictures resemble one of the knowledge base and were kept",
+            "  2 neighbors are not in the knowledge base and were ignored",
+            f"  3 pictures have fewer than 5 nodes; increase {key}",
+        ]
+        assert list(link._tally_lines(cfg, {})) == []

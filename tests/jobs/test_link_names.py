@@ -7,7 +7,9 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.store.reading import open_table
 from tests.factories import rows_of, trials_below, write_table, write_units
+from tests.jobs.small_jobs import response
 
 NODES = [
     {"node_id": "n1", "lemmas": [("en", ["pysanka"])]},
@@ -16,7 +18,7 @@ NODES = [
 ]
 
 
-def response(image: str, text: str | None, *, sample: int = 0, status: str = "ok") -> dict[str, Any]:
+def named_response(image: str, text: str | None, *, sample: int = 0, status: str = "ok") -> dict[str, Any]:
     return {
         "response_id": f"{image}{sample}",
         "item_id": image,
@@ -34,14 +36,14 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("names")
     write_table(root / "kb" / "nodes", "nodes", NODES)
     first = [
-        response("a", "A decorated egg\nPysanka"),
-        response("a", "a drum", sample=1),
-        response("b", "Pysanka", status="truncated"),
-        response("c", "a cat"),
+        named_response("a", "A decorated egg\nPysanka"),
+        named_response("a", "a drum", sample=1),
+        named_response("b", "Pysanka", status="truncated"),
+        named_response("c", "a cat"),
     ]
-    second = [response("d", None, status="missing_input"), response("e", "drum", status="refused")]
+    second = [named_response("d", None, status="missing_input"), named_response("e", "drum", status="refused")]
     write_units(root / "responses", "responses", [first, second])
-    write_table(root / "cats", "responses", [response("c", "a cat")])
+    write_table(root / "cats", "responses", [named_response("c", "a cat")])
     (root / "out.txt").write_text("b\n")
     return root
 
@@ -115,3 +117,25 @@ def test_a_limit_takes_all_samples_of_the_first_pictures(tables: Path, tmp_path:
         run(tables, tmp_path / "whole", "limit=1")
     more = run(tables, tmp_path / "more", "limit=9")
     assert (more["counts"], more["limit"]["rows"]) == (whole["counts"], 5)
+
+
+def test_names_of_earlier_samples_and_lines_come_first(tmp_path: Path) -> None:
+    nodes = [{"node_id": f"n{n}", "lemmas": [("en", [name])]} for n, name in enumerate(("egg", "drum", "old drum"))]
+    write_table(tmp_path / "kb" / "nodes", "nodes", nodes)
+    texts = [response("a", "an old drum", 1), response("a", "egg\ndrum", 0), response("b", "", 0)]
+    write_table(tmp_path / "names", "responses", [*texts, response("c", "drum") | {"status": "error"}])
+    keys = [f"responses={tmp_path}/names", f"kb.path={tmp_path}/kb"]
+
+    def linked(*more: str) -> list[tuple[str, int, str]]:
+        out = tmp_path / "-".join(more).replace("=", "") / "out"
+        manifest: Any = cli.execute("link_names", [*keys, *more, f"out={out}"])
+        assert manifest["counts"]["filtered"] == {"no response": 2}
+        assert open_table(str(out)).metadata["remine.method"] == "named"
+        return [(row["image_id"], row["rank"], row["node_id"]) for row in rows_of(str(out))]
+
+    assert linked("k=9") == [("a", 1, "n0"), ("a", 2, "n1"), ("a", 3, "n2")]
+    assert linked("k=2") == [("a", 1, "n0"), ("a", 2, "n1")]
+    assert linked("names=1") == [("a", 1, "n0"), ("a", 2, "n2")]
+    assert linked("names=1", "longest=1") == [("a", 1, "n0"), ("a", 2, "n1")]
+    with pytest.raises(InputError, match="names=0: must be at least 1"):
+        cli.execute("link_names", [*keys, "names=0", f"out={tmp_path}/never"])

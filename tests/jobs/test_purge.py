@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
-from jobs import purge
+from jobs import (
+    purge,
+)
 from jobs.annotation.imported_rows import REPORTED
 from jobs.corpora.wit import wit_base
 from jobs.corpora.wit.wit_base import PLACES_FILE
@@ -450,3 +452,23 @@ def test_a_file_of_a_job_that_cannot_be_read_keeps_the_journal(run: Path, tmp_pa
     assert IDS[GONE] not in sheet.read_text()
     assert not (run / "_purge.json").exists()
     assert cli.main("verify", keys) == 0
+
+
+def test_what_a_purge_did_is_printed_by_table_and_file(capsys: pytest.CaptureFixture[str]) -> None:
+    changed = purged_files.ChangedFiles()
+    changed.left += [f"R/page{n}.html" for n in range(purged_files.SHOWN + 1)]
+    purge._show("removed", {"R/b": 1, "R/a": 1200}, {"R/c": 2}, changed)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:4] == [
+        "purge: removed 1,201 rows of 2 tables",
+        "  R/a: 1,200 rows",
+        "  R/b: 1 row",
+        "  R/c: removed the picture's id or URL from texts or attributes of 2 other rows",
+    ]
+    assert [line.partition(": ")[0] for line in shown[4:6]] == ["  R/page0.html", "  R/page1.html"]
+    assert "remove it yourself" in shown[4]
+    assert shown[-1] == "  1 more files name a picture"
+    assert len(shown) == 4 + purged_files.SHOWN + 1
+    changed.left[:] = changed.left[: purged_files.SHOWN]
+    purge._show("removed", {}, {}, changed)
+    assert len(capsys.readouterr().out.splitlines()) == 1 + purged_files.SHOWN

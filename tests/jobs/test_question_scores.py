@@ -4,12 +4,25 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import spearmanr, ttest_ind
 
+from jobs.errors import InputError
+from jobs.judging import rating_tables
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
-from tests.factories import FIVE, rating, rows_of, trials_below, write_file, write_table, write_units
+from jobs.tables import TABLES
+from tests.factories import (
+    FIVE,
+    rating,
+    rows_of,
+    trials_below,
+    write_file,
+    write_table,
+    write_units,
+)
 
 pytestmark = pytest.mark.usefixtures("without_plots")
 
@@ -149,3 +162,23 @@ def test_a_limit_takes_all_answers_about_the_first_items(
     assert first == [row for row in rows_of(f"{tmp_path}/whole") if row["item_id"] in "abc"]
     assert trials_below(tmp_path) == {"first": "whole"}
     assert cli.main("question_scores", [*keys[:2], f"out={tmp_path}/whole", "limit=3"]) == 2
+
+
+def test_scores_keep_the_rater_and_need_an_answer_about_a_set(tmp_path: Path) -> None:
+    questions = [{"set_id": "s", "question_id": "1", "text": "Is it?", "valid": True}]
+    table = write_table(tmp_path / "questions", "questions", questions)
+
+    def scores(name: str, *targets: str) -> str:
+        rows = [rating(f"i{n}", "m", "1", "yes", rubric="dsg", target=name) for n, name in enumerate(targets)]
+        answers = write_units(tmp_path / name, "ratings", [rows[:1], rows[1:]], rater="m@1")
+        kept = pa.Table.from_pylist([{"rater": "m", "kind": "model"}], schema=TABLES["raters"].schema())
+        pq.write_table(kept, f"{answers}/_run/raters.parquet")
+        cli.execute("question_scores", [f"input={answers}", f"questions={table}", f"out={tmp_path}/scores-{name}"])
+        return f"{tmp_path}/scores-{name}"
+
+    late = open_table(scores("late", "other", "s"))
+    assert late.metadata["remine.rater"] == "m@1"
+    assert [(row["rater"], row["kind"]) for row in rating_tables.read_raters([late])] == [("m", "model")]
+    for targets in (("other", ""), ("", "other"), ("other",)):
+        with pytest.raises(InputError, match="no rating of rubric 'dsg' is about a set"):
+            scores("none", *targets)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from jobs import (
+    retrieve,
+)
 from jobs.errors import InputError, RunError
+from jobs.retrieval.queries import Calibration
 from jobs.retrieve import RetrieveConfig, _calibration
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
@@ -360,3 +365,35 @@ def test_a_scale_and_a_bias_of_the_user_replace_those_of_the_encoder(tables: dic
         cfg = dataclasses.replace(config.load("retrieve", RetrieveConfig, keys), **changes)
         cfg.corpus.layout = layout
         assert _calibration(cfg, queries) == expected
+
+
+def test_only_cosines_have_the_calibration_of_the_queries() -> None:
+    metadata = {"remine.logit_scale": "2.0", "remine.logit_bias": "-1.0"}
+    queries: Any = SimpleNamespace(metadata=metadata)
+
+    def calibration(**keys: Any) -> Calibration | None:
+        layout = keys.pop("layout", "table")
+        cfg: Any = SimpleNamespace(**{"logit_scale": None, "logit_bias": None, "score": "dot", **keys})
+        cfg.corpus = SimpleNamespace(layout=layout)
+        return retrieve._calibration(cfg, queries)
+
+    kept = Calibration(2.0, -1.0)
+    assert calibration() == calibration(score="cosine", layout="npy") == kept
+    assert calibration(layout="npy") is None
+    assert calibration(logit_scale=0.0, logit_bias=0.5, layout="npy") == Calibration(0.0, 0.5)
+    queries.metadata = {"remine.logit_scale": "2.0"}
+    assert calibration() is None
+
+
+def test_keys_of_a_search_that_do_not_fit_are_refused() -> None:
+    for keys, message in (
+        ({"resident": "both"}, "^resident=both"),
+        ({"logit_scale": 1.0}, "^logit_scale= and logit_bias=: set both or neither"),
+        ({"logit_bias": 0.0}, "^logit_scale= and logit_bias="),
+        ({"retry": ["error"]}, "^retry=: neighbors have no status"),
+    ):
+        cfg: Any = SimpleNamespace(**{
+            "resident": "auto", "logit_scale": None, "logit_bias": None, "retry": [], **keys
+        })  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            retrieve._check(cfg)

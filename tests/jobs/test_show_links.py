@@ -3,16 +3,22 @@
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
+from jobs import (
+    show_links,
+)
+from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from tests.cases import check_cases
 from tests.factories import picture, write_units
 
 NODES = {"n1": "Pysanka", "n2": "Easter <egg>", "n3": "Ukraine"}
 OF = {"k1": ["n1", "n2"], "k2": ["n2"], "k3": ["n3"]}
-NEAR = {"siglip": ["k1", "k2", "k3"], "clip": ["k3", "k1", "k2"]}
+NEAR_PICTURES = {"siglip": ["k1", "k2", "k3"], "clip": ["k3", "k1", "k2"]}
 LINKS = {"lemma_vision": ["n1", "n2", "n3"], "frequency_vision": ["n2", "n1", "n3"]}
 
 
@@ -23,7 +29,7 @@ def keys(tmp_path: Path) -> list[str]:
     write_units(tmp_path / "kb" / "nodes", "nodes", [nodes[:2], nodes[2:]])
     pairs = [{"node_id": node, "image_id": image} for image, some in OF.items() for node in some]
     write_units(tmp_path / "kb" / "node_images", "node_images", [pairs])
-    for name, order in NEAR.items():
+    for name, order in NEAR_PICTURES.items():
         hits = [{"query_id": q, "rank": rank, "item_id": item, "score": 1 - rank / 10}
                 for q in ("q", "other") for rank, item in enumerate(order, 1)]  # fmt: skip
         write_units(tmp_path / "near" / name, "neighbors", [hits[:4], hits[4:]])
@@ -109,3 +115,20 @@ def test_the_page_of_another_program_is_kept(
     (tmp_path / "out" / "index.html").write_text("mine")
     assert cli.main("show_links", ["pictures=[q]", *keys]) == 2
     assert "did not write its index.html" in capsys.readouterr().err
+
+
+def test_a_page_of_links_has_1_to_100_pictures_and_a_table() -> None:
+    def check(keys: dict[str, Any], message: str | None) -> None:
+        cfg = show_links.ShowLinksConfig(out="o", **{"pictures": ["p"], "links": ["l"], **keys})
+        if message is None:
+            show_links._check(cfg)
+            return
+        with pytest.raises(InputError, match=message):
+            show_links._check(cfg)
+
+    check_cases(check, [
+        ({}, None), ({"pictures": ["p"] * 100, "nearest": 1, "k": 1}, None), ({"links": [], "neighbors": ["n"]}, None),
+        ({"pictures": []}, r"^pictures=\[\]: name 1 to 100"), ({"pictures": ["p"] * 101}, "name 1 to 100 image_ids$"),
+        ({"links": []}, "^neighbors= and links=: at least one"), ({"k": 0}, "^k=0: must be"),
+        ({"nearest": 0}, "^nearest=0: must be at least 1"),
+    ])  # fmt: skip

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs import (
+    tric_statistics,
+)
+from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from tests.factories import rows_of
 
@@ -109,3 +113,17 @@ def test_the_real_development_split(data: Path, tmp_path: Path) -> None:
     # Section VI.B of the paper: its testing data, among which it counts dev-0, span 1880 to 1900.
     assert years == [pytest.approx(1905.5851, abs=1e-4), 1907, pytest.approx(12.1072, abs=1e-4), 1867, 1922]
     assert sum(v or 0 for key, v in printed_values.items() if key[:3] == ("histogram_count", "dev-0", "words")) == 646
+
+
+def test_splits_of_a_release_are_those_with_pictures_in_its_order(tmp_path: Path) -> None:
+    for name in ("test-A", "train", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "in.tsv").write_text("x")
+    (tmp_path / "dev-0").mkdir()
+    (tmp_path / "dev-0" / "captions.tsv").write_text("x")
+    assert tric_statistics._present(str(tmp_path)) == (str(tmp_path), ["train", "test-A"])
+    assert tric_statistics._present(f"{tmp_path}/train/") == (str(tmp_path), ["train"])
+    for name in ("test-A", "train"):
+        (tmp_path / name / "in.tsv").unlink()
+    with pytest.raises(InputError, match=r"has none of the folders train, .* with in\.tsv"):
+        tric_statistics._present(str(tmp_path))

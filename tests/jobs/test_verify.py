@@ -8,12 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs import (
+    verify,
+)
 from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
 from jobs.store import keys
 from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
+from jobs.store.table_faults import Fault
 from jobs.store.table_plan import RowLimit, TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
@@ -351,3 +355,28 @@ def test_what_is_left_of_listed_pictures_is_named_by_table_and_file(
     assert (
         f"3 tables, 6 rows, 16 other files: nothing about the 1 entry of exclusions={listed}" in capsys.readouterr().out
     )
+
+
+def test_the_first_faults_are_printed_and_a_repair_is_offered_if_it_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    verify._refuse("R", [])
+    many = [Fault(f"f{n}", "broken") for n in range(verify.FAULTS_SHOWN + 2)]
+    for faults, message in ((many, rf"^R: {len(many)} faults$"), ([*many[:1], Fault("g", "b", "g")], "repair=true")):
+        with pytest.raises(RunError, match=message):
+            verify._refuse("R", faults)
+        shown = capsys.readouterr().err.splitlines()
+        first = [f"  fault: {fault}" for fault in faults[: verify.FAULTS_SHOWN]]
+        assert shown == [*first, *(["  … and 2 more"] if faults is many else [])]
+    with pytest.raises(RunError):
+        verify._refuse("R", many[: verify.FAULTS_SHOWN])
+    assert "more" not in capsys.readouterr().err
+
+
+def test_the_limit_of_a_table_is_read_from_its_manifest(tmp_path: Path) -> None:
+    (tmp_path / "_run").mkdir()
+    manifest = tmp_path / "_run" / "manifest.json"
+    for limit, text in (
+        ("null", "None"),
+        ('{"limit": 3, "rows": 3, "of": 9, "each_file": false, "noun": "rows"}', "limit=3: the first 3 of 9 rows"),
+    ):
+        manifest.write_text(f'{{"limit": {limit}}}')
+        assert str(verify._kept_limit(str(tmp_path))) == text

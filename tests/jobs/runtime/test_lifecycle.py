@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
 
 from jobs.errors import InputError
+from jobs.runtime import lifecycle
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import Demand, Resources
@@ -175,3 +177,20 @@ def test_a_signal_while_ray_starts_ends_the_processes_that_it_had_started(
         assert before.poll() is None
     finally:
         before.kill()
+
+
+def test_a_calibration_tries_some_units_and_a_complete_table_needs_no_ray(tmp_path: Path) -> None:
+    def complete(manifest: str | None, **keys: Any) -> bool:
+        folder = tmp_path / "t" / "_run"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "manifest.json").unlink(missing_ok=True)
+        if manifest is not None:
+            (folder / "manifest.json").write_text(manifest)
+        cfg: Any = SimpleNamespace(**{"overwrite": False, "retry": [], **keys})
+        plan: Any = SimpleNamespace(out=f"{tmp_path}/t")
+        return lifecycle._is_complete(cfg, plan)
+
+    whole = '{"complete": true}'
+    assert complete(whole)
+    assert not any([complete(None), complete('{"complete": false}'), complete("{}"), complete(whole, overwrite=True)])
+    assert not complete(whole, retry=["error"])
