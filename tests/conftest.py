@@ -225,6 +225,6 @@ def in_process() -> Iterator[None]:
 def without_plots() -> Iterator[None]:
     """The pages of a module have empty plots: each takes a tenth of a second, and the tests read numbers only."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("family", "page"):
+        for name in ("topic", "page"):
             patch.setattr(f"jobs.page.{name}_figures.plot", lambda *_, **__: "<svg></svg>")
         yield

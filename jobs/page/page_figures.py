@@ -1,6 +1,6 @@
 """The plots of the data on a page, at most `MAX_BYTES` in all: the funnel, raters together, answers, and regions.
 
-Those of families of metrics are in `jobs.page.family_figures`.
+Those of families of metrics are in `jobs.page.topic_figures`.
 """
 
 from collections import Counter, defaultdict
@@ -17,10 +17,10 @@ from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.card_links import QuestionMatrices, cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor
-from jobs.page.family_figures import RATERS, FigureContext, family_figures
 from jobs.page.metric_tables import blocks, each_once, is_shown_by_distributions
 from jobs.page.page_contents import FunnelStep, PageFigure, Wording, question_of, rater_label
 from jobs.page.page_names import anchor, not_drawn, rater_colour, rater_hues, short_names, shortened
+from jobs.page.topic_figures import RATERS, FigureContext, topic_figures
 from jobs.plots.figures import label_width, plot
 from jobs.plots.panels import CountMatrix, Fit, HeatMap, Scatter, Steps
 from jobs.plots.tiles import TileMap, place_of
@@ -38,7 +38,7 @@ MAX_REGION_MAPS = 24  # most raters of a question, each with a map
 MAX_MATRICES = 60  # matrices in a figure
 MAX_SCATTERS = 48  # scatter plots in a figure
 AXIS_LABEL = 0.25  # inches of the label of a vertical axis
-TOPIC_OF_REFERENCE = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # families with the numbers of the matrices
+TOPIC_OF_REFERENCE = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # topics with the numbers of the matrices
 FUNNEL = 3  # fewest steps of a funnel
 
 
@@ -82,7 +82,7 @@ def page_figures(
         agreement_map(metrics, context),
         score_map(metrics, context),
         observed_figures(observations, context),
-        family_figures(metrics, context),
+        topic_figures(metrics, context),
     ):
         bytes_of = sum(map(len, figure.plots))
         if size + bytes_of > MAX_BYTES:
@@ -454,7 +454,7 @@ def _scatter_figure(
     notes = not_drawn([f"{_quoted(dims, context)}: {names[pairs.rater]}" for dims, pairs in plots[MAX_SCATTERS:]])
     if any(len(pairs.x) < pairs.n for _, pairs in plots[:MAX_SCATTERS]):
         notes.append("Not all points are drawn; the lines are fitted to all.")
-    family = {LENGTH: Topic.BIASES, WITH_PEOPLE: Topic.WITH_PEOPLE}[kind]
+    topic = {LENGTH: Topic.BIASES, WITH_PEOPLE: Topic.WITH_PEOPLE}[kind]
     return PageFigure(
         name=anchor("figure", kind),
         title=titles[kind],
@@ -469,7 +469,7 @@ def _scatter_figure(
             )
             for name, panel in panels
         ],
-        numbers=context.numbers(family),
+        numbers=context.numbers(topic),
         notes=notes,
     )
 

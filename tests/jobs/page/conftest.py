@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.page import family_figures, page_figures
+from jobs.page import page_figures, topic_figures
 
 
 @pytest.fixture
@@ -16,6 +16,6 @@ def panels(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, dict[str, str]]]:
         drawn.append((panel, words))
         return ""
 
-    for module in (family_figures, page_figures):
+    for module in (page_figures, topic_figures):
         monkeypatch.setattr(module, "plot", draw)
     return drawn

@@ -18,7 +18,6 @@ from jobs.metrics.suite import ACROSS, question_metrics
 from jobs.page import page_figures as module
 from jobs.page.card_links import cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor
-from jobs.page.family_figures import FigureContext
 from jobs.page.metric_tables import blocks
 from jobs.page.page_contents import FunnelStep, PageFigure, Wording
 from jobs.page.page_figures import (
@@ -39,6 +38,7 @@ from jobs.page.page_figures import (
 )
 from jobs.page.page_names import short_names, unique
 from jobs.page.render import render
+from jobs.page.topic_figures import FigureContext
 from jobs.runtime.command_line import cli
 from tests.cases import check_cases
 from tests.factories import TableInMemory, rating, write_table

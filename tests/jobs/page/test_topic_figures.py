@@ -1,4 +1,4 @@
-"""Figures of families of metrics: what is drawn, in which plot, and what only the tables have."""
+"""Figures of topics of metrics: what is drawn, in which plot, and what only the tables have."""
 
 import re
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ import pytest
 from jobs.metrics.kinds import KIND_OF
 from jobs.metrics.metric import Metric
 from jobs.page.card_links import cards_of
-from jobs.page.family_figures import MAX_PLOTS, MAX_ROWS, MAX_SERIES, FigureContext, family_figures
 from jobs.page.metric_tables import blocks
 from jobs.page.page_contents import PageFigure, Wording
+from jobs.page.topic_figures import MAX_PLOTS, MAX_ROWS, MAX_SERIES, FigureContext, topic_figures
 from jobs.plots.panels import Intervals
 from jobs.plots.svg import INK, of_hue
 
@@ -22,7 +22,7 @@ def metric(name: str, value: float = 0.5, **dims: str) -> Metric:
 
 
 def figures(metrics: list[Metric]) -> list[PageFigure]:
-    return list(family_figures(metrics, FigureContext()))
+    return list(topic_figures(metrics, FigureContext()))
 
 
 def texts(figure: PageFigure) -> list[list[str]]:
@@ -136,7 +136,7 @@ def test_a_rater_has_one_colour_in_all_plots_of_a_figure() -> None:
         for part in ("x", "y")
         for group in names
     ]
-    figure, *_ = family_figures(metrics, FigureContext(hues={"m1": "30", "m2": "200"}))
+    figure, *_ = topic_figures(metrics, FigureContext(hues={"m1": "30", "m2": "200"}))
     of_intervals = re.compile(r"stroke: (#\w+|var\(--plot-\w+)[^;]*; stroke-width: 1.4")
     first, second = of_hue(30), of_hue(200)
     assert [list(dict.fromkeys(of_intervals.findall(svg))) for svg in figure.plots] == [
@@ -154,7 +154,7 @@ def test_axes_are_those_of_the_scale_and_the_same_in_all_plots_of_a_figure(
         metrics = [metric(name, value, question=f"q{number}", group=f"m{rater}", threshold="4", rule="mean")
                    for number, value in enumerate(values) for rater in range(MAX_SERIES + 1)]  # fmt: skip
         wording = {("r", f"q{number}"): Wording(f"q{number}", scale=scale) for number in range(len(values))}
-        list(family_figures(metrics, FigureContext(wording)))
+        list(topic_figures(metrics, FigureContext(wording)))
         assert len(panels) == len(values)
         assert {panel.percent for panel, _ in panels} == {KIND_OF[name].unit.percent}
         return {
@@ -181,7 +181,7 @@ def test_subgroups_link_to_their_cards(
     place = cards_of(metrics[0])
     assert place
     wording = {("r", "q"): Wording("How much?")}
-    (figure,) = family_figures(metrics, FigureContext(wording, blocks(metrics), [place]))
+    (figure,) = topic_figures(metrics, FigureContext(wording, blocks(metrics), [place]))
     ((panel, words),) = panels
     assert [(e.label, e.series) for e in panel.estimates] == [
         (part, name) for part in ("Caribbean", "Polynesia") for name in ("mean of people", "m1", "m2", "m3")

@@ -1,4 +1,4 @@
-"""Plots of metrics: a figure per family, with a plot per metric and attribute of items, that shows every rater."""
+"""Plots of metrics: a figure per topic, with a plot per metric and attribute of items, that shows every rater."""
 
 import math
 from collections import Counter
@@ -101,8 +101,8 @@ class _Plot:
     rows: str
 
 
-def family_figures(metrics: Sequence[Metric], context: FigureContext) -> Iterator[PageFigure]:
-    """Yield a figure for each family that has two values of metrics that can have an interval.
+def topic_figures(metrics: Sequence[Metric], context: FigureContext) -> Iterator[PageFigure]:
+    """Yield a figure for each topic that has two values of metrics that can have an interval.
 
     Rows are questions and colours are raters; with more than eight raters or groups, each question has a separate plot,
     and its rows are raters. Metrics of subgroups, answers and statuses have a plot per question, with a row for each
