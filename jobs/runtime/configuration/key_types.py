@@ -77,7 +77,9 @@ def defaults(schema: type) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key in fields(schema):
         value: Any = key.default if key.default_factory is NO_DEFAULT else key.default_factory()
-        values[key.name] = MISSING if value is NO_DEFAULT else asdict(value) if is_dataclass(value) else value
+        if is_dataclass(value) and not isinstance(value, type):
+            value = asdict(value)
+        values[key.name] = MISSING if value is NO_DEFAULT else value
     return values
 
 
