@@ -78,9 +78,9 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
     prepared = [(step.job, _overrides(cfg, step)) for step in _with_limit(cfg)]
     allowed = [name for name in commands.JOBS if name not in ("run", "demo")]
     if unknown := [name for name, _ in prepared if name not in allowed]:
-        raise InputError(f"pipeline={cfg.pipeline.name}: no such job {unknown[0]}; must be one of {', '.join(allowed)}")
+        raise InputError(f"no such job {unknown[0]}; must be one of {', '.join(allowed)}", key="pipeline")
     if unknown := [name for name in cfg.profile.set if name not in allowed]:
-        raise InputError(f"profile={cfg.profile.name}: no such job {unknown[0]}; must be one of {', '.join(allowed)}")
+        raise InputError(f"no such job {unknown[0]}; must be one of {', '.join(allowed)}", key="profile")
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
     _check_outputs(steps, loaded)
     if cfg.plan:

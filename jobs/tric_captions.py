@@ -85,7 +85,7 @@ def _check(templates: dict[str, str]) -> None:
         raise InputError(f"templates={templates}: set at least one of {', '.join(TEMPLATES)}")
     for name, text in templates.items():
         if name not in TEMPLATES:
-            raise InputError(f"templates.{name}: must be one of {', '.join(TEMPLATES)}")
+            raise InputError(f"must be one of {', '.join(TEMPLATES)}", key=f"templates.{name}")
         if "{caption}" not in text:
             raise InputError(f"templates.{name}={text!r}: {{caption}} is missing")
         if ("{date}" in text) == (name == "none"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from actors.errors import FileError
 from actors.fetching.signed_urls import gives_access
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
@@ -149,10 +150,11 @@ def form(
     check_links(welfare.links)
     for span_kind in span_labels.kinds if span_labels else ():
         if span_kind.text not in texts:
-            raise ValueError(
-                f"span_labels: {span_kind.name} are marked in a text of role {span_kind.text!r}; "
+            why = (
+                f"{span_kind.name} are marked in a text of role {span_kind.text!r}; "
                 f"the items have {', '.join(texts) or 'no texts'}; set texts= to their table, or use other span_labels="
             )
+            raise FileError(f"span_labels: {why}", "span_labels", why)
     asked: tuple[FormQuestion, ...] = ()
     own_question = None
     if rubric and rubric.asks_own_questions:

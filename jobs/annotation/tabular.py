@@ -358,8 +358,8 @@ def _wide_columns(header: Sequence[str], reading: Reading, roles: Mapping[str, A
             if reading.questionnaire and reading.questionnaire.names and question not in reading.questionnaire.sets:
                 allowed = ", ".join(reading.questionnaire.sets)
                 raise InputError(
-                    f"columns.questions.{question}: rubric {reading.questionnaire.name} has no such question; must be "
-                    f"one of {allowed}"
+                    f"rubric {reading.questionnaire.name} has no such question; must be one of {allowed}",
+                    key=f"columns.questions.{question}",
                 )
         return wide
     if "value" in roles:

@@ -51,4 +51,4 @@ def test_wrong_templates_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     check_cases(check, cases)
     with pytest.raises(InputError, match=r"templates=\{\}: set at least one of none, year, decade"):
-        execute(TricCaptionsConfig(split="split", out="out"))
+        execute(TricCaptionsConfig(split="split", out="out", templates={}))

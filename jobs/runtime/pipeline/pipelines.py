@@ -132,7 +132,7 @@ def _check_inputs(pipeline: DictConfig) -> None:
             why = " and ".join(
                 filter(None, [f"with {needed}" if needed else "", f"without {absent}" if absent else ""])
             )
-            raise InputError(f"pipeline.inputs.{name}: required {why}")
+            raise InputError(f"required {why}", key=f"pipeline.inputs.{name}")
 
 
 def _hold(conditions: Any, inputs: DictConfig, where: str) -> bool:

@@ -74,9 +74,9 @@ def test_without_a_list_the_mapped_questions_are_asked_or_else_the_rubrics() -> 
     without: list[dict[str, Any]] = [{"questions": []}, {"questions": "q"}, {"rubric": "r"}, {"rubric": ""}]
     for data in without:
         assert Reading("ratings", questionnaire=questionnaire).questions(data) == ("q", "p")
-    with pytest.raises(InputError, match=r"^rubric=r: the tasks are of rubric 's'; set rubric=s$"):
+    with pytest.raises(InputError, match=r"^rubric: the tasks are of rubric 's'; set rubric=s$"):
         mapped.questions({"rubric": "s", "questions": ["q"]})
-    with pytest.raises(InputError, match=r"^rubric=r: the tasks ask 'other'; it has q, p$"):
+    with pytest.raises(InputError, match=r"^rubric: the tasks ask 'other'; it has q, p$"):
         mapped.questions({"questions": ["q", "other"]})
     any_question = Reading("ratings", questionnaire=list_questionnaire("n", ["1", "2"], ordinal=True))
     assert any_question.questions({"rubric": "s", "questions": ["q", 5]}) == ("q", "5")
