@@ -25,51 +25,18 @@ if TYPE_CHECKING:
     import duckdb
 
 SHOWN = ("images", "records", "items", "ratings", "responses", "spans", "texts", "embeddings")
-COLUMNS = {
-    "images": ["image_id", "status", "error_kind", "format", "width", "height", "source_url", "author", "licence"],
-    "records": [
-        "image_id",
-        "page_title",
-        "page_url",
-        "image_url",
-        "caption_reference_description",
-        "caption_attribution_description",
-    ],
-    "items": ["item_id", "kind", "image_ids", "text_ids", "response_id", "attributes", "gold"],
-    "ratings": [
-        "item_id",
-        "target",
-        "rubric",
-        "question",
-        "rater",
-        "condition",
-        "method",
-        "order",
-        "sample",
-        "value",
-        "score",
-        "answers",
-        "probabilities",
-        "status",
-        "raw",
-        "comment",
-    ],
-    "responses": ["response_id", "item_id", "model", "prompt", "condition", "sample", "text", "status", "refusal_kind"],
-    "spans": [
-        "item_id",
-        "rater",
-        "condition",
-        "method",
-        "text_id",
-        "kind",
-        "start",
-        "end",
-        "category",
-        "score",
-        "marked",
-        "probability",
-        "status",
-    ],
+COLUMNS = {  # table -> columns that pages show or search
+    "images": "image_id status error_kind format width height source_url author licence".split(),
+    "records": (
+        "image_id page_title page_url image_url caption_reference_description caption_attribution_description"
+    ).split(),
+    "items": "item_id kind image_ids text_ids response_id attributes gold".split(),
+    "ratings": (
+        "item_id target rubric question rater condition method order "
+        "sample value score answers probabilities status raw comment"
+    ).split(),
+    "responses": "response_id item_id model prompt condition sample text status refusal_kind".split(),
+    "spans": "item_id rater condition method text_id kind start end category score marked probability status".split(),
 }
 NAMES_OF = {  # table -> columns with ids or URLs that may be excluded
     "images": ("image_id", "source_url"),
