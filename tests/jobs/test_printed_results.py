@@ -287,7 +287,7 @@ def test_a_page_of_a_file_names_its_task_its_inputs_and_what_is_left_out(
         pages.append(page)
         return "page"
 
-    monkeypatch.setattr(analyze, "scene_graphs", compute)
+    monkeypatch.setattr(analyze, "file_scene_graphs", compute)
     monkeypatch.setattr(analyze, "find_columns", lambda _, uri: {"of": uri})
     monkeypatch.setattr(analyze, "page_figures", lambda metrics, observations, words, letters: ([], ["Scores"]))
     monkeypatch.setattr(analyze, "render", render)
