@@ -195,7 +195,7 @@ def test_values_that_are_not_allowed_are_refused(tables: Path) -> None:
         ("generate", "input=R/images top_p=0", "top_p=0"),
         ("generate", "input=R/images samples=0", "samples=0: "),
         ("generate", "input=R/images empty_context=guess", "empty_context=guess: "),
-        ("generate", "input=R/images prompt.order=[]", "prompt=explicit: order: [] is empty"),
+        ("generate", "input=R/images prompt.order=[]", "prompt=explicit: order: at least one part is required"),
         (
             "generate",
             "input=R/images model.checkpoint=local:no-such",

@@ -33,7 +33,7 @@ def test_without_the_package_the_command_to_install_it_is_named(
 ) -> None:
     monkeypatch.setattr(vllm_engine.importlib.util, "find_spec", lambda name: None)
     message = refused(job, tmp_path)
-    assert message.startswith(f"{job}: engine=vllm: ")
+    assert message.startswith("engine=vllm: ")
     assert "'.[models,vllm]'" in message
     assert "constraints" not in message
 

@@ -142,5 +142,5 @@ def test_sentences_keep_the_labels_of_targets(tmp_path: Path) -> None:
     assert kept.questions[0].name == named.template.question
     file = tmp_path / "own.yaml"
     file.write_text(yaml.safe_dump({**named.data, "levels": []}), encoding="utf-8")
-    with pytest.raises(InputError, match=str(file)):
+    with pytest.raises(InputError, match=r"^template: levels: only 0"):  # the command line adds the value of the key
         read_sentences(str(file), None)
