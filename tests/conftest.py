@@ -114,7 +114,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     with_ray = {item.path for item in items if uses_ray(item)}
 
-    longest = sorted({item.path for item in items}, key=seconds_of)[-2:]
+    longest = sorted({item.path for item in items}, key=lambda path: (seconds_of(path), path))[-2:]
 
     def order(item: pytest.Item) -> tuple[bool, bool, float, str, bool]:
         others = item.path not in longest
