@@ -94,10 +94,7 @@ def _write_world(folder: Path, cfg: DemoConfig) -> "World":
     from jobs.testbed.little_world.corpus import write_world
 
     rubric = Rubric.from_dict(yaml.safe_load((CONF / "rubric" / "century_labels.yaml").read_text(encoding="utf-8")))
-    try:
-        world = write_world(folder, rubric, rows=cfg.rows, pictures=cfg.pictures)
-    except ValueError as error:
-        raise InputError(f"demo: {error}") from error
+    world = write_world(folder, rubric, rows=cfg.rows, pictures=cfg.pictures)
     facts = world.facts
     say(MODELS)
     say(f"demo: {facts.rows:,} rows in {len(facts.files)} WIT files, {facts.pictures} pictures: {folder}")

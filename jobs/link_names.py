@@ -60,9 +60,8 @@ class LinkNamesConfig(Writing):
     k: int = 20  # nodes per picture
     names: int = 5  # number of lines of a response that are read as names
     longest: int = 6  # number of words of the longest name
-    limit: RuntimeOnly[int | None] = (
-        None  # the names of the first pictures only, for a trial run in a separate table; null: all
-    )
+    # the names of the first pictures only, for a trial run in a separate table; null: all
+    limit: RuntimeOnly[int | None] = None
 
 
 def execute(cfg: LinkNamesConfig) -> Plan | Manifest:

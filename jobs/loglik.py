@@ -44,9 +44,8 @@ class LoglikConfig(LoglikSettings, ModelsConfig):
     """Keys of `loglik`."""
 
     prompt: dict[str, Any] = conf_group("relevant_to")
-    targets: Any = (
-        None  # labels of items without their own: a file with one per line, [a,b], or a list of conf/target_lists
-    )
+    # labels of items without their own: a file with one per line, [a,b], or a list of conf/target_lists
+    targets: Any = None
     reference: Location[str | None] = None  # ratings to compare with: a table or a glob
 
 

@@ -45,9 +45,8 @@ class QuestionScoresConfig(Writing):
     questions_rubric: str = "dsg"  # rubric of the answers
     # a question without an answer does not count (answered), or counts as no (published, as in DSG's evaluation)
     convention: str = dsg.ANSWERED
-    limit: RuntimeOnly[int | None] = (
-        None  # the scores of the first items only, for a trial run in a separate table; null: all
-    )
+    # the scores of the first items only, for a trial run in a separate table; null: all
+    limit: RuntimeOnly[int | None] = None
 
 
 def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:

@@ -51,9 +51,8 @@ class ZeroShotConfig(ConditionSettings, FailingRows):
     embeddings: Location[str | None] = None  # for a table of items: the embeddings of their pictures
     embedder: EmbedderConfig = conf_group("siglip-i18n-base", lambda: MISSING)
     template: str = "cultural_relevance"  # the sentences: a file of conf/zero_shot_template, or your own .yaml file
-    targets: Any = (
-        None  # labels of items without their own: a file with one per line, [a,b], or a list of conf/target_lists
-    )
+    # labels of items without their own: a file with one per line, [a,b], or a list of conf/target_lists
+    targets: Any = None
 
 
 def execute(cfg: ZeroShotConfig) -> Plan | Manifest:

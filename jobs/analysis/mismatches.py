@@ -181,9 +181,8 @@ def _not_by_all(place: str, of_model: Mapping[str, set[str]]) -> Iterator[str]:
 class _OfRubric:
     raters: set[str] = field(default_factory=set)
     targets: dict[str, set[str]] = field(default_factory=dict)  # question -> its targets
-    items_of: dict[str, Hashes] = field(
-        default_factory=dict
-    )  # people, models or gold -> the items they were asked about
+    # people, models or gold -> the items they were asked about
+    items_of: dict[str, Hashes] = field(default_factory=dict)
     questions_of: dict[str, set[str]] = field(default_factory=dict)  # people, models or gold -> the questions
 
     @property

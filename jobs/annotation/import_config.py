@@ -49,9 +49,8 @@ class ImportRatingsConfig(ConditionSettings, Writing):
     """Keys of `import_ratings`."""
 
     input: str = MISSING  # file, folder or glob; local or s3://
-    format: str | None = (
-        None  # csv, parquet, label_studio, prodigy or century (released annotations); null: by the name
-    )
+    # csv, parquet, label_studio, prodigy or century (released annotations); null: by the name
+    format: str | None = None
     table: str = "ratings"  # the table to write: ratings, spans, remarks or raters
     rubric: dict[str, Any] = conf_group(None)  # the questions that people answered
     span_labels: dict[str, Any] = conf_group(None)  # kinds of spans that people marked (conf/span_labels)

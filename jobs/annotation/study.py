@@ -60,9 +60,8 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     auditor: str | None = None  # rarely: the person who repeats them; not one of the raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show
     seed: int = 0  # the same seed, items and raters give the same plan
-    limit: RuntimeOnly[int | None] = (
-        None  # read only the first rows of input=, for a trial run in a separate folder; null: all
-    )
+    # read only the first rows of input=, for a trial run in a separate folder; null: all
+    limit: RuntimeOnly[int | None] = None
     files: str = "rater"  # one file of tasks per rater; or group: one file per group
     pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
     picture_base: str = "pictures/"  # rarely: for pictures=files: prepended to a file's name, so that the tool finds it

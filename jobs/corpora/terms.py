@@ -39,9 +39,8 @@ class FoldConfig:
     """The normalisation of terms and titles before they are compared."""
 
     case: str = "lower"  # the paper's rule; casefold: also ß as ss, final sigma as sigma
-    compose: str | None = (
-        None  # rarely: NFC: composed and decomposed accents are equal; NFKC: ligatures and full-width forms too
-    )
+    # rarely: NFC: composed and decomposed accents are equal; NFKC: ligatures and full-width forms too
+    compose: str | None = None
     dashes: bool = False  # rarely: every dash and the minus sign equal the hyphen
 
 

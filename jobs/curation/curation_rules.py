@@ -178,9 +178,8 @@ class CurationRules:
     )
     near_duplicates: str = "keep"  # keep, report (list them next to the manifest) or drop; needs images=
     near_distance: int = DISTANCE  # bits of 64 in which the perceptual hashes of near-duplicates may differ
-    draw: DrawConfig = field(
-        default_factory=DrawConfig
-    )  # which of the records to draw; its seed: of the starter set too
+    # which of the records to draw; its seed: of the starter set too
+    draw: DrawConfig = field(default_factory=DrawConfig)
     downsample_from: str | None = None  # the only method whose records draw.n removes; null: any method
     select: str = "all"  # all, or starter: sensitive on average, few of each sub-region (section 5.1); needs ratings=
     starter: StarterConfig = field(default_factory=StarterConfig)

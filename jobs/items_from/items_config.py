@@ -47,9 +47,8 @@ class FolderConfig:
 class LimitKeys:
     """The key of inputs that are read row by row."""
 
-    limit: RuntimeOnly[int | None] = (
-        None  # read only the first rows or responses, for a trial run in separate tables; null: all
-    )
+    # read only the first rows or responses, for a trial run in separate tables; null: all
+    limit: RuntimeOnly[int | None] = None
 
 
 @dataclass
@@ -73,9 +72,8 @@ class FileKeys(LimitKeys):
 class InputKeys:
     """The items that responses or links are about."""
 
-    input_items: Location[str | None] = (
-        None  # items models were asked about, or items or images that were linked; null: images
-    )
+    # items models were asked about, or items or images that were linked; null: images
+    input_items: Location[str | None] = None
     texts: Location[str | None] = None  # the texts of input_items, which are kept
 
 
@@ -84,9 +82,8 @@ class ResponseKeys(LimitKeys, InputKeys):
     """Keys of items made from responses (`responses=`)."""
 
     responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
-    labels: Location[list[str]] = field(
-        default_factory=list
-    )  # tables of the pictures' ratings, or globs: their majority labels
+    # tables of the pictures' ratings, or globs: their majority labels
+    labels: Location[list[str]] = field(default_factory=list)
     label_questions: list[str] = field(default_factory=list)  # questions of labels= that become attributes; empty: all
     labels_by: str = "everyone"  # whose majority: everyone, people, models, or a glob of raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the responses to take

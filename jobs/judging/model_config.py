@@ -38,18 +38,16 @@ class AskingConfig(ContextSettings, ModelRunConfig):
     """Keys of every job whose prompts have a context."""
 
     records: Location[str | None] = None  # records of the pictures, for the prompt's context
-    show_prompts: RuntimeOnly[int] = (
-        0  # with plan=true: print the prompts about this many items, and answers of a tiny random model
-    )
+    # with plan=true: print the prompts about this many items, and answers of a tiny random model
+    show_prompts: RuntimeOnly[int] = 0
 
 
 @dataclass
 class OwnQuestionsConfig:
     """Keys for the items' own questions."""
 
-    questions: Location[str | None] = (
-        None  # table of questions, for a rubric that asks each item its own questions, such as dsg
-    )
+    # table of questions, for a rubric that asks each item its own questions, such as dsg
+    questions: Location[str | None] = None
     # rarely: attribute, or role of texts, whose value is the item's set_id or the text of its set
     questions_by: str = "prompt"
 

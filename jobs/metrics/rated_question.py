@@ -27,9 +27,8 @@ class MetricSettings:
 
     group_by: list[str] = field(default_factory=list)  # of method, order: columns to separate
     tolerance: float = 1.0  # rarely: points of the scale, for percent_agreement_within
-    weights: dict[str, list[list[float]]] = field(
-        default_factory=dict
-    )  # rarely: name -> matrix of disagreement between levels, for alpha
+    # rarely: name -> matrix of disagreement between levels, for alpha
+    weights: dict[str, list[list[float]]] = field(default_factory=dict)
     # Thresholds of share_at_least, if they are on the scale; subgroups and contrasts use the highest.
     at_least: list[float] = field(default_factory=lambda: [3.0, 4.0])
     people: int | None = None  # rarely: ratings by people that an item needs; null: 3, or the most of any item
@@ -38,9 +37,8 @@ class MetricSettings:
     # rarely: raters (globs) left out of the group of all models, for all rubrics or as a mapping of rubrics to raters
     leave_out: Any = None
     inverted: list[str] = field(default_factory=lambda: ["factual_errors"])  # rarely: questions where high is bad
-    gold: list[str] = field(
-        default_factory=list
-    )  # raters (globs) whose answers are right, in addition to those of kind gold
+    # raters (globs) whose answers are right, in addition to those of kind gold
+    gold: list[str] = field(default_factory=list)
     positive: float = 4.0  # rarely: lowest score at which the label holds
     groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that divide people into groups
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two

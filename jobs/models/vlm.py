@@ -18,9 +18,8 @@ class ModelConfig(ModelSettings):
     checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
     # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
     memory_gb: RuntimeOnly[float | None] = None
-    licence: RuntimeOnly[str | None] = (
-        None  # rarely: licence of the weights; shown by plan=true and on the report's page, not checked
-    )
+    # rarely: licence of the weights; shown by plan=true and on the report's page, not checked
+    licence: RuntimeOnly[str | None] = None
 
     @property
     def identity(self) -> dict[str, Any]:

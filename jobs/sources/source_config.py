@@ -44,9 +44,8 @@ class SourceConfig(RequestSettings):
     connect_s: RuntimeOnly[float] = 10.0  # rarely: timeout of connecting to a host
     read_s: RuntimeOnly[float] = 30.0  # rarely: timeout between two pieces of a reply
     total_s: RuntimeOnly[float] = 180.0  # rarely: timeout of a whole reply
-    ca_file: RuntimeOnly[str | None] = (
-        None  # rarely: PEM file of a certificate authority to trust in addition to the system's
-    )
+    # rarely: PEM file of a certificate authority to trust in addition to the system's
+    ca_file: RuntimeOnly[str | None] = None
     testing: RuntimeOnly[TestingConfig] = field(default_factory=TestingConfig)  # rarely: for tests on one machine
 
 

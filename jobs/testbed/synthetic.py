@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from jobs.errors import check_least
 from jobs.tables import WIT_COLUMNS
 from jobs.testbed import synthetic_pictures
 
@@ -95,12 +96,10 @@ def write_corpus(
         terms: search terms besides the invented events; the titles of `subjects` must contain them.
 
     Raises:
-        ValueError: fewer than 8 pictures, or fewer than 5 rows per picture.
+        InputError: fewer than 8 pictures, or fewer than 5 rows per picture.
     """
-    if pictures < MIN_PICTURES:
-        raise ValueError(f"pictures={pictures}: at least {MIN_PICTURES}")
-    if rows < ROWS_PER_PICTURE * pictures:
-        raise ValueError(f"rows={rows}: at least {ROWS_PER_PICTURE} per picture, and pictures={pictures}")
+    check_least("pictures", pictures, MIN_PICTURES)
+    check_least("rows", rows, ROWS_PER_PICTURE * pictures)
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(f"corpus {seed}")
     drawn = [(subject.extension, subject.picture) for subject in subjects]

@@ -386,13 +386,13 @@ def test_another_projects_export_is_detected_by_its_controls(tmp_path: Path) -> 
     sentence = r"controls are beauty; .*sensitive"
     refused(sentence, source, "rubric=century_labels", f"out={tmp_path / 'R'}")
     refused(
-        "rubric=century_labels: .* 'beauty'",
+        "rubric: .* 'beauty'",
         export(tmp_path / "q.json", annotation([]), questions=["beauty"]),
         "rubric=century_labels",
         f"out={tmp_path / 'R'}",
     )
     refused(
-        "rubric=century_labels: .* 'other'",
+        "rubric: .* 'other'",
         export(tmp_path / "r.json", annotation([]), questions=["sensitive"], rubric="other"),
         "rubric=century_labels",
         f"out={tmp_path / 'R'}",

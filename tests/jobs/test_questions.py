@@ -328,7 +328,7 @@ def test_refused(tmp_path: Path, texts: list[str], capsys: pytest.CaptureFixture
         (["samples=2"], "samples=2: must be 1"),
         (["unit_rows=0"], "unit_rows=0: must be at least 1"),
         (["faults=ignore"], "faults=ignore: must be one of refuse, mark"),
-        (["scene_graph.steps.tuples=null"], "step tuples"),
+        (["scene_graph.steps.tuples=null"], "steps, tuples"),
         (["model.checkpoint=local:no-such"], "model.checkpoint=local:no-such: no such local model"),
     ]
 

@@ -82,7 +82,7 @@ def test_tests_of_a_module_nearest_first():
         "actors/vlm/chat.py": "",
         "actors/judge.py": "from actors.vlm import chat",
         "tests/actors/vlm/test_chat.py": "",
-        "tests/actors/vlm/test_scoring_requests.py": "import actors.vlm.chat",
+        "tests/actors/vlm/test_answers.py": "import actors.vlm.chat",
         "tests/actors/vlm/test_own_chat.py": "def f():\n    from actors.vlm.chat import Chat",
         "tests/actors/test_all.py": "from actors.vlm.chat import Chat",
         "tests/actors/vlm/helpers.py": "from actors.vlm.chat import Chat",

@@ -58,9 +58,8 @@ class Writing:
     out: RuntimeOnly[str] = MISSING  # the table to write: a separate folder or s3://bucket/prefix
     resume: RuntimeOnly[bool] = True  # rarely: continue an existing table; false refuses it
     overwrite: RuntimeOnly[bool] = False  # delete an existing table first
-    retry: RuntimeOnly[list[str]] = field(
-        default_factory=list
-    )  # redo rows of these statuses, as in [error] or [blocked,missing]
+    # redo rows of these statuses, as in [error] or [blocked,missing]
+    retry: RuntimeOnly[list[str]] = field(default_factory=list)
     # print what would be read, written and used, and stop; calibrate (jobs with Ray): first do some units, to measure
     plan: RuntimeOnly[bool | str] = False
     exclusions: Location[str | None] = None  # file of image_ids or URLs that must not be used, one per line
@@ -75,9 +74,8 @@ class Writing:
 class Common(Writing):
     """Keys of every job that uses Ray."""
 
-    timings: RuntimeOnly[bool] = (
-        False  # print where the seconds went (-v): imports, Ray, start of the workers, first batch
-    )
+    # print where the seconds went (-v): imports, Ray, start of the workers, first batch
+    timings: RuntimeOnly[bool] = False
     log: RuntimeOnly[str] = "text"  # rarely: format of what is printed: text, or json for one JSON object per line
     ray: RuntimeOnly[RayConfig] = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
     resources: RuntimeOnly[Resources] = conf_group("laptop", Resources)  # what each stage may use
@@ -87,9 +85,8 @@ class Common(Writing):
 class ReadingRows(Common):
     """Keys of every job that uses Ray and reads its input row by row."""
 
-    limit: RuntimeOnly[int | None] = (
-        None  # read only the first rows of the input, for a trial run in a separate table; null: all
-    )
+    # read only the first rows of the input, for a trial run in a separate table; null: all
+    limit: RuntimeOnly[int | None] = None
 
 
 @dataclass

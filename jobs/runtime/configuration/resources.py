@@ -80,9 +80,8 @@ class Resources:
     judge: StageResources = field(default_factory=StageResources)
     kb: StageResources = field(default_factory=StageResources)
     link: StageResources = field(default_factory=StageResources)
-    object_store_memory_gb: float | None = (
-        1.0  # of a Ray started here; null: Ray's default, about a third of the memory
-    )
+    # of a Ray started here; null: Ray's default, about a third of the memory
+    object_store_memory_gb: float | None = 1.0
     wait_s: int = 60  # longest time that a pool may be without an actor; the run starts with the first actor
     autoscaling: bool = False  # the cluster may grow: the run waits up to wait_s for missing resources
     prices: str | None = None  # a file of conf/prices, or the path of your own .yaml: plan=true prints the cost

@@ -43,9 +43,8 @@ class PipelineConfig:
     name: str = MISSING
     inputs: dict[str, Any] = field(default_factory=dict)  # paths of the input files, and lists that steps repeat over
     choices: dict[str, list[Any]] = field(default_factory=dict)  # input -> its allowed values; without an entry any
-    needs: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # input -> values of others with which it is required
+    # input -> values of others with which it is required
+    needs: dict[str, dict[str, Any]] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)  # the jobs and their keys
 
 
