@@ -40,6 +40,7 @@ from jobs.store.files import locations
 class ReportConfig(ReportInputs):
     """Keys of `report`; only `out` is required."""
 
+    ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
     questions_rubric: str = "dsg"  # rubric of the answers to the questions of scene graphs
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
     metrics: MetricSettings = field(default_factory=MetricSettings)

@@ -187,7 +187,7 @@ def rows_of_items(
 class ReportInputs:
     """Keys for tables; none is required, but at least one must have rows to report on."""
 
-    ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
+    ratings: list[str] = field(default_factory=list)
     images: str | None = None  # images table: thumbnails and fetch status
     records: str | None = None  # records of these pictures
     terms: list[str] = field(default_factory=list)  # tables, or globs: search terms, for the numbers of entities

@@ -66,11 +66,12 @@ def _rank(name: str, chosen: Mapping[str, str], separate: Container[str]) -> int
 
 
 def _separate_names(schema: type) -> set[str]:
-    """Return the new fields of the first class, among `schema` and its bases, that declares any."""
+    """Return the fields of the first class, among `schema` and its bases, that declares more than other choices."""
     for owner in schema.__mro__:
+        declared = inspect.get_annotations(owner).keys()
         inherited = {field.name for base in owner.__bases__ if is_dataclass(base) for field in fields(base)}
-        if names := inspect.get_annotations(owner).keys() - inherited:
-            return names
+        if declared - inherited:
+            return declared - (inherited & groups(owner).keys())
     return set()
 
 
