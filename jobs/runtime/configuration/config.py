@@ -243,7 +243,10 @@ def _with_override(job: str, schema: type, values: dict[str, Any], override: str
     key = key_of(override)
     path = key.split(".")
     kind = type_of(schema, key)
-    value = key_values.read(text, kind)
+    try:
+        value = key_values.read(text, kind)
+    except ValueError as error:
+        raise InputError(str(error), key=key) from error
     if isinstance(value, str) and "${" in value:
         value = _as_text(values, str(value))
     adds = name.startswith("+") or path[0] not in groups(schema)

@@ -11,8 +11,9 @@ import yaml
 
 from actors import ROOT
 from actors.errors import first_line
-from jobs.errors import InputError
+from jobs.errors import InputError, shown
 from jobs.runtime.configuration.key_types import groups
+from jobs.runtime.configuration.key_values import TOO_DEEP, check_depth
 from jobs.store.files import locations
 from jobs.store.files.local_files import path_hint
 
@@ -66,7 +67,7 @@ def read_named(key: str, name: str, parse: Callable[[Any], T], *, folder: str, n
         with locations.named_errors(path):
             content = yaml.safe_load(locations.read_bytes(path))
         return parse(content)
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (yaml.YAMLError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise InputError(
             f"not a table of {noun} ({first_line(error)}); must be one of {files}, or a file like those of "
             f"conf/{folder}",
@@ -146,14 +147,21 @@ def _parsed(file: str, content: bytes, group: str) -> Part:
     try:
         text = content.decode("utf-8-sig")
         mapping = yaml.load(text, Loader=_loader())
+        check_depth([mapping])
         if "${" in text:
             check_interpolations(mapping)
     except yaml.YAMLError as error:
         raise InputError(describe_yaml_error(error, file)) from error
+    except RecursionError as error:
+        raise InputError(f"{file}: {TOO_DEEP}") from error
     except ValueError as error:
         raise InputError(f"{file}: not a configuration ({first_line(error)}); it must be a mapping of keys") from error
     if not isinstance(mapping, dict) and mapping is not None:
         raise InputError(f"{file}: not a configuration; it must be a mapping of keys")
+    named = (mapping or {}).get(_DEFAULTS, [])
+    if not isinstance(named, list) or not all(name == _SELF or name in options(group, None) for name in named):
+        files = ", ".join((_SELF, *options(group, None)))
+        raise InputError(f"{file}: {_DEFAULTS}={shown(named):.200}: must be a list of {files}")
     package = _PACKAGE.match(text)
     return package[1] if package else group, mapping or {}
 

@@ -5,7 +5,6 @@ A value on the command line is literal: a path with a comma is a text. Only `[a,
 removed. `${key}` in a text refers to the value of another key, `${oc.env:NAME}` to a variable of the environment.
 """
 
-import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
@@ -26,6 +25,8 @@ _PLAIN = re.compile(r"(?:\$\{(?:[^{}]|\{[^{}]*\})*\}|[^\[\]{},])+")  # up to a s
 _NAME = re.compile(r"\s*([^\[\]{},:'\"]+?)\s*:")
 _WORDS = {"null": None, "true": True, "false": False}
 _BOOLEANS = {"yes": True, "y": True, "on": True, "no": False, "n": False, "off": False, "true": True, "false": False}
+DEEPEST = 32  # levels of lists and mappings in a value or a file
+TOO_DEEP = f"is nested too deeply; at most {DEEPEST} levels"
 T = TypeVar("T")
 
 
@@ -52,8 +53,24 @@ class Unquoted(str):
         return float(_POINT_FREE.sub("", self)) if _NUMBER.fullmatch(self) and not self.isdigit() else str(self)
 
 
+def check_depth(value: Any) -> None:
+    """Raise ValueError if lists and mappings are nested more deeply than any key needs, and functions can follow."""
+    level = [value]
+    for _ in range(DEEPEST):
+        parts = (part.values() if isinstance(part, Mapping) else part for part in level)
+        inner = (entry for part in parts if not isinstance(part, str) for entry in part)
+        level = list({id(entry): entry for entry in inner if isinstance(entry, Mapping | list)}.values())
+        if not level:
+            return
+    raise ValueError(TOO_DEEP)
+
+
 def read(text: str, kind: Any) -> Any:
-    """Return the value that `text`, typed after `key=`, has for a key of type `kind`; `convert` checks it."""
+    """Return the value that `text`, typed after `key=`, has for a key of type `kind`; `convert` checks it.
+
+    Raises:
+        ValueError: it is nested too deeply.
+    """
     kinds = set(alternatives(kind))
     if match := _QUOTED.fullmatch(text):
         return _unquoted(match)
@@ -63,10 +80,15 @@ def read(text: str, kind: Any) -> Any:
     if text[:1] not in ("[", "{"):
         return text if "," in text else Unquoted(text)
     reader = _Reader(text)
-    with contextlib.suppress(ValueError):
+    try:
         value = reader.value()
-        if reader.at == len(text):
-            return value
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    except ValueError:
+        value = None
+    if value is not None and reader.at == len(text):
+        check_depth(value)
+        return value
     is_list = text[:1] == "[" and text[-1:] == "]" and any(get_origin(member) is list for member in kinds)
     return [element.strip() for element in text[1:-1].split(",")] if is_list else text
 

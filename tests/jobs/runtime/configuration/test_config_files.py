@@ -11,7 +11,8 @@ import yaml
 from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.report import ReportConfig
-from jobs.runtime.configuration import config_files
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config, config_files
 from jobs.runtime.configuration.config_files import (
     chosen_options,
     describe_yaml_error,
@@ -178,3 +179,23 @@ def test_values_are_those_of_yaml_without_dates_and_with_short_exponents(tmp_pat
         "h": 3,
     }
     assert read_option("corpus", str(file)) == (("corpus", values),)
+
+
+def test_values_and_files_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
+    keys = ["input=a", "out=b", "model=local-tiny"]
+    for text in ("[" * 5000, "[" * 3000 + "]" * 3000, "{a: " * 3000 + "}" * 3000, "[" * 33 + "]" * 33):
+        with pytest.raises(InputError, match=r"targets: is nested too deeply; at most 32 levels$"):
+            config.load("judge", cli.job("judge").schema, [*keys, f"targets={text}"])
+    file = tmp_path / "deep.yaml"
+    for depth in (33, 4000):
+        file.write_text(f"name: {'[' * depth}{']' * depth}")
+        with pytest.raises(InputError, match=r"rubric=.*deep.yaml: .*is nested too deeply; at most 32 levels"):
+            config.load("judge", cli.job("judge").schema, [*keys, f"rubric={file}"])
+
+
+@pytest.mark.parametrize("named", ["5", "[nope]", "[{model: x}]", "[[]]", "{}", "FILE", "[FILE]"])
+def test_defaults_of_a_users_file_are_files_of_its_group(tmp_path: Path, named: str) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(f"defaults: {named.replace('FILE', str(file))}")
+    with pytest.raises(InputError, match=r"rubric=.*own.yaml: defaults=.*: must be a list of _self_, caption_match"):
+        config.load("judge", cli.job("judge").schema, ["input=a", "out=b", f"rubric={file}"])
