@@ -167,5 +167,5 @@ def read_template(name: str) -> Any:
         data = locations.read_bytes(uri)
     try:
         return yaml.safe_load(data.decode("utf-8-sig"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"template={name}: not valid YAML ({first_line(error)})") from error

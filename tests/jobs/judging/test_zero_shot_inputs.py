@@ -144,3 +144,10 @@ def test_sentences_keep_the_labels_of_targets(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump({**named.data, "levels": []}), encoding="utf-8")
     with pytest.raises(InputError, match=r"^template: levels: only 0"):  # the command line adds the value of the key
         read_sentences(str(file), None)
+
+
+def test_a_template_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "deep.yaml"
+    file.write_text(f"levels: {'[' * 4000}{']' * 4000}")
+    with pytest.raises(InputError, match="not valid YAML"):
+        read_template(str(file))
