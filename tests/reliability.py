@@ -1,4 +1,4 @@
-"""Results of attacks, and the tables that docs/reliability.md has of them.
+"""Results of attacks, and the tables that tests/RELIABILITY.md has of them.
 
 REMINE_RESULTS=tests/reliability_results.jsonl make torture    # appends a line for each attack that held
 python -m tests.reliability                                     # writes the tables into the page
@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "tests" / "reliability_results.jsonl"
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "tests" / "RELIABILITY.md"
 BEGIN, END = "<!-- written by python -m tests.reliability -->", "<!-- end of what it writes -->"
 
 # attack -> columns of the table: the first ones name a row, the others are summed over the results with these names

@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests that exist, and has the tables of the results that were recorded."""
+"""tests/RELIABILITY.md names tests that exist, and has the tables of the results that were recorded."""
 
 import json
 import re
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_tests_of_the_table_exist() -> None:
-    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    text = reliability.PAGE.read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
     assert len(named) > 20
     missing = [f"{file}::{name}" for file, name in named if f"def {name}(" not in (ROOT / file).read_text("utf-8")]

@@ -1,1 +1,1 @@
-"""Checks and measurements on a GPU, in one command: `python -m tests.gpu` (docs/benchmarks.md)."""
+"""Checks and measurements on a GPU, in one command: `python -m tests.gpu` (tests/benchmarks/RECORDS.md)."""

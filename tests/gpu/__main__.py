@@ -2,7 +2,7 @@
 
     python -m tests.gpu --out gpu.json                 # on a machine with CUDA; needs torch, transformers and open_clip
     python -m tests.gpu --device cpu --tiny            # the same code in seconds: the figures mean nothing
-    python -m tests.gpu --document gpu.json            # puts the figures into docs/benchmarks.md
+    python -m tests.gpu --document gpu.json            # puts the figures into tests/benchmarks/RECORDS.md
 
 Exit code 1 if a check failed. What does not fit into the time is left out, and listed.
 """
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--seconds", type=float, default=SECONDS, help="after these, no further check or measurement is started"
     )
     parser.add_argument(
-        "--document", type=Path, metavar="JSON", help="write its figures into docs/benchmarks.md; no run"
+        "--document", type=Path, metavar="JSON", help="write its figures into tests/benchmarks/RECORDS.md; no run"
     )
     asked = parser.parse_args(arguments)
     if asked.document:

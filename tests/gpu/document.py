@@ -1,4 +1,4 @@
-"""The figures of a GPU as a part of docs/benchmarks.md, between two comments."""
+"""The figures of a GPU as a part of tests/benchmarks/RECORDS.md, between two comments."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.gpu.speeds import TARGETS
 
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "benchmarks" / "RECORDS.md"
 BEGIN, END = "<!-- python -m tests.gpu: begin -->", "<!-- python -m tests.gpu: end -->"
 
 

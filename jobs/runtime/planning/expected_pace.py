@@ -11,7 +11,7 @@ from jobs.runtime.planning.rate_tables import CPU, MACHINES_DIFFER, Gpu, Measure
 from jobs.store.runs.run_units import Amounts
 
 CALIBRATION = "plan=calibrate does some units, which are kept, and measures the pace"
-DRIVER_S = 0.012  # seconds of a driver's core per unit (docs/benchmarks.md, Scale)
+DRIVER_S = 0.012  # seconds of a driver's core per unit (tests/benchmarks/RECORDS.md, Scale)
 
 
 @dataclass(frozen=True)
