@@ -13,8 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs.errors import InputError
-from jobs.models.encoder import (
+from jobs.checkpoints.encoder import (
     PICTURES,
     TEXTS,
     EmbedderConfig,
@@ -25,6 +24,7 @@ from jobs.models.encoder import (
     logit_scalars,
     stream_encoded,
 )
+from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows

@@ -19,13 +19,13 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from actors.vlm.settings import ModelSettings
 from jobs.analysis.responses import keep_refusals
+from jobs.checkpoints.placement import plan_lines
 from jobs.errors import as_input_error
 from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
 from jobs.judging.items import item_units
 from jobs.judging.model_config import ModelsConfig, run_each, with_condition
 from jobs.judging.model_run import model_plan, prompt_lines, stream_items
-from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group

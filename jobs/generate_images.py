@@ -18,10 +18,10 @@ from typing import Any
 from actors.diffusion_models import DrawingSettings, ImageModelSettings
 from actors.quantities import quantity
 from actors.settings import Location, check_positive
+from jobs.checkpoints.image_model import ImageModelConfig, check_image_models
+from jobs.checkpoints.placement import plan_lines
 from jobs.items_from import image_prompts, items_output
 from jobs.items_from.image_prompts import DrawnPictures, ImagePromptReader, PromptTables, model_of
-from jobs.models.image_model import ImageModelConfig, check_image_models
-from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows

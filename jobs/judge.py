@@ -43,10 +43,10 @@ def execute(cfg: JudgeConfig) -> Plan | Manifest:
 
 
 def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
+    from jobs.checkpoints.placement import plan_lines
     from jobs.judging import model_run, prompt_trial, rubric_job
     from jobs.judging.model_config import with_condition
     from jobs.judging.model_run import stream_items, tally_lines
-    from jobs.models.placement import plan_lines
     from jobs.runtime import lifecycle
     from jobs.runtime.selection import exclusions
 

@@ -19,6 +19,7 @@ from actors.ids import content_id
 from actors.loglik_rater import QUESTION, LoglikRater, LoglikSettings, condition_of
 from actors.settings import Location
 from actors.vlm.settings import ModelSettings
+from jobs.checkpoints.placement import plan_lines
 from jobs.errors import as_input_error
 from jobs.judging import kept_rubric, prompt_trial
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
@@ -27,7 +28,6 @@ from jobs.judging.items import ItemTables
 from jobs.judging.model_config import ModelsConfig, refuse_thought, run_each, with_condition
 from jobs.judging.model_run import model_plan, prompt_lines, stream_items
 from jobs.judging.targets import count_labels, own_labels, read_targets
-from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group

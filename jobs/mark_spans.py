@@ -22,12 +22,12 @@ from actors.settings import RuntimeOnly
 from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
 from jobs.annotation.span_labels import SpanLabels
+from jobs.checkpoints.placement import plan_lines
 from jobs.errors import InputError, as_input_error
 from jobs.judging import model_run, prompt_trial
 from jobs.judging.items import ItemTables, Reader, item_units, open_sources
 from jobs.judging.model_config import SeveralModelsConfig, check_model, refuse_thought, run_each, with_condition
 from jobs.judging.model_run import mark_lines, model_plan, stream_items
-from jobs.models.placement import plan_lines
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group

@@ -19,11 +19,11 @@ from dataclasses import asdict
 from actors.quantities import quantity
 from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
+from jobs.checkpoints.placement import plan_lines
 from jobs.errors import InputError, as_input_error, check_least
 from jobs.items_from.input_rows import open_file
 from jobs.judging import rating_tables
 from jobs.judging.model_config import check_model
-from jobs.models.placement import plan_lines
 from jobs.questioning.question_file import MARK, REFUSE, QuestionsConfig, read_questions
 from jobs.questioning.question_graph import question_row
 from jobs.questioning.question_writer import read_units

@@ -16,9 +16,9 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from actors.search_queries import COSINE, SearchSettings
 from actors.settings import RuntimeOnly
+from jobs.checkpoints.placement import check_device
 from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, check_same_space, find_corpus, layout_of, space_of
 from jobs.errors import InputError
-from jobs.models.placement import check_device
 from jobs.retrieval.corpus_search import (
     QUERIES,
     SearchInputs,

@@ -13,13 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.settings import ConditionSettings, Location
-from jobs.corpora.embeddings import VectorSpace, check_same_space, space_of
-from jobs.judging import rating_tables
-from jobs.judging.items import ItemTables
-from jobs.judging.model_config import with_condition
-from jobs.judging.targets import count_labels
-from jobs.judging.zero_shot_inputs import INPUTS, Sentences, open_vectors, read_sentences
-from jobs.models.encoder import (
+from jobs.checkpoints.encoder import (
     EmbedderConfig,
     check_available,
     check_placement,
@@ -27,6 +21,12 @@ from jobs.models.encoder import (
     encoder_identity,
     stream_encoded,
 )
+from jobs.corpora.embeddings import VectorSpace, check_same_space, space_of
+from jobs.judging import rating_tables
+from jobs.judging.items import ItemTables
+from jobs.judging.model_config import with_condition
+from jobs.judging.targets import count_labels
+from jobs.judging.zero_shot_inputs import INPUTS, Sentences, open_vectors, read_sentences
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows

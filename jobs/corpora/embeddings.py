@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from actors.quantities import quantity
+from jobs.checkpoints.encoder import EmbedderConfig, encoder_facts
 from jobs.corpora.arrays import Matrix, find_matrix
 from jobs.corpora.user_tables import opened_parquet
 from jobs.corpora.vectors import VectorLayout, condition_columns
 from jobs.corpora.where import parse_where
 from jobs.errors import InputError, about, check_choice, check_least
-from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
 from jobs.store.files.objects import CompactList, HashSet, Object

@@ -18,11 +18,11 @@ from actors.ids import content_id
 from actors.status import Status
 from actors.untrusted import parse_json
 from actors.vlm.generation import sample_seed
+from jobs.checkpoints.image_model import ImageModelConfig
 from jobs.errors import InputError
 from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.judging.items import ItemTables, open_sources
 from jobs.judging.joined_rows import lookup
-from jobs.models.image_model import ImageModelConfig
 from jobs.store.files.objects import CompactList
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actors.settings import ConditionSettings, Location, RuntimeOnly
 from actors.vlm.settings import ClosedSettings, ContextSettings, ReasoningSettings
+from jobs.checkpoints.placement import check_dtype
+from jobs.checkpoints.vlm import ModelConfig, check_bounds
 from jobs.errors import InputError, RunError
-from jobs.models.placement import check_dtype
-from jobs.models.vlm import ModelConfig, check_bounds
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import LISTS, MISSING, conf_group

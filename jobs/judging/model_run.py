@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.picture_size import PixelBounds
+from jobs.checkpoints.vlm import ModelConfig
 from jobs.judging import rating_tables
 from jobs.judging.model_config import ModelRunConfig
-from jobs.models.vlm import ModelConfig
 from jobs.runtime.job_tables import plan_table
 from jobs.runtime.lifecycle import JobRun
 from jobs.runtime.outcomes import Manifest, WarningLine

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors import schemas
+from jobs.checkpoints.vlm import ModelConfig
 from jobs.errors import InputError
-from jobs.models.vlm import ModelConfig
 from jobs.store.files import locations
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.reading import TableSource, open_tables

@@ -5,7 +5,7 @@ from importlib import metadata
 from typing import Protocol
 
 from actors.vlm.model_checks import head_counts, model_type
-from jobs.models.vlm import ModelConfig
+from jobs.checkpoints.vlm import ModelConfig
 from jobs.runtime.command_line import extras
 from jobs.runtime.configuration.resources import Resources
 

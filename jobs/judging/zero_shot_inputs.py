@@ -12,13 +12,13 @@ from actors.errors import first_line
 from actors.ids import content_id
 from actors.items import TARGETS
 from actors.status import Status
+from jobs.checkpoints.encoder import PICTURES, VECTORS, EncoderInput
 from jobs.errors import InputError, as_input_error
 from jobs.judging import kept_rubric
 from jobs.judging.items import ItemTables
 from jobs.judging.joined_rows import lookup
 from jobs.judging.kept_rubric import KeptRubric
 from jobs.judging.targets import read_targets
-from jobs.models.encoder import PICTURES, VECTORS, EncoderInput
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Protocol
 
 from actors.vlm.settings import SamplingSettings
+from jobs.checkpoints.vlm import ModelConfig
 from jobs.errors import InputError
 from jobs.judging.own_questions import set_id_of
 from jobs.metrics.dsg import NO, YES, id_of, parents_of
-from jobs.models.vlm import ModelConfig
 from jobs.questioning.question_graph import CYCLE, MARKED, NO_QUESTION, UNKNOWN_PARENT, GraphQuestion, checked, cycles
 from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import conf_group

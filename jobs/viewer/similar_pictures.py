@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
+from jobs.checkpoints.encoder import EmbedderConfig, encoder_facts
 from jobs.corpora.embeddings import VectorSpace, space_of
 from jobs.corpora.vectors import matrix_of
 from jobs.errors import InputError
-from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.store.reading import TableSource
 from jobs.store.run_files import MANIFEST, read_json, run_uri
 

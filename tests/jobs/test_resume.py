@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.models.encoder import EmbedderConfig, encoder_facts
+from jobs.checkpoints.encoder import EmbedderConfig, encoder_facts
 from jobs.runtime.command_line import cli
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run

@@ -57,9 +57,9 @@ def scanned(workdir: Path, *, coarse: bool | None = None) -> tuple[list[list[int
     """Search the file once with the project's reader and search; the rows found by query, and what that took."""
     from actors.search_queries import Queries, SearchSettings
     from actors.searcher import Search
+    from jobs.checkpoints.encoder import EmbedderConfig
     from jobs.corpora.embeddings import VectorsConfig, find_corpus
     from jobs.corpora.vectors import UnitVectors, VectorLayout
-    from jobs.models.encoder import EmbedderConfig
 
     declared = EmbedderConfig(name="declared", checkpoint="ViT-B-16-SigLIP-i18n-256", pretrained="webli")
     corpus = find_corpus(VectorsConfig(layout="npy", path=str(workdir / CORPUS), embedder=declared))

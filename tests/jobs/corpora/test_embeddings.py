@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.checkpoints.encoder import EmbedderConfig
 from jobs.corpora.embeddings import (
     VectorCorpus,
     VectorsConfig,
@@ -21,7 +22,6 @@ from jobs.corpora.embeddings import (
 )
 from jobs.corpora.vectors import UnitVectors
 from jobs.errors import InputError
-from jobs.models.encoder import EmbedderConfig
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests import factories

@@ -10,6 +10,7 @@ import pytest
 from actors.diffusion_models import DrawingSettings
 from actors.ids import content_id
 from actors.vlm.generation import sample_seed
+from jobs.checkpoints.image_model import ImageModelConfig
 from jobs.errors import InputError
 from jobs.items_from.image_prompts import (
     DrawnPictures,
@@ -19,7 +20,6 @@ from jobs.items_from.image_prompts import (
     model_of,
     open_prompts,
 )
-from jobs.models.image_model import ImageModelConfig
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from actors.settings import check_condition
+from jobs.checkpoints.vlm import ModelConfig
 from jobs.errors import InputError, RunError
 from jobs.judge import JudgeConfig
 from jobs.judging.model_config import ModelsConfig, check_model, run_each, with_condition
-from jobs.models.vlm import ModelConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.outcomes import Manifest, Plan

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from actors.vlm import chat
+from jobs.checkpoints.vlm import ModelConfig
 from jobs.judging import model_run
 from jobs.judging.model_run import (
     OBJECTS_READ,
@@ -17,7 +18,6 @@ from jobs.judging.model_run import (
     sample_sizes,
     tally_lines,
 )
-from jobs.models.vlm import ModelConfig
 from jobs.store.reading import TableSource, open_table
 from tests.factories import image_row, write_units
 

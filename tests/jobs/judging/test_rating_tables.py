@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.analysis.attributes import read_raters
+from jobs.checkpoints.vlm import ModelConfig
 from jobs.errors import InputError
 from jobs.judging import rating_tables
 from jobs.judging.rating_tables import GROUPS, open_ratings
-from jobs.models.vlm import ModelConfig
 from jobs.runtime.command_line import cli
 from jobs.store import keys
 from jobs.store.reading import open_table

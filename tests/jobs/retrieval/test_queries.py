@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from actors.search_queries import Hits
+from jobs.checkpoints.encoder import EmbedderConfig
 from jobs.corpora.embeddings import VectorsConfig
 from jobs.errors import InputError
-from jobs.models.encoder import EmbedderConfig
 from jobs.retrieval import corpus_search
 from jobs.retrieval.queries import (
     Calibration,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from actors.embedder import TextEmbedder
+from jobs.checkpoints.encoder import EmbedderConfig, encoder_facts
 from jobs.errors import InputError
-from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan

@@ -6,8 +6,8 @@ from typing import Any
 
 from actors.diffusion_models import ImageModelSettings
 from actors.settings import RuntimeOnly
+from jobs.checkpoints.placement import check_device, check_dtype
 from jobs.errors import InputError, as_input_error
-from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.key_types import MISSING

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from actors.encoders.encoder_sources import EncoderSettings
 from actors.errors import ModelError, SettingError, first_line
 from actors.settings import RuntimeOnly
+from jobs.checkpoints.placement import check_device, check_dtype
 from jobs.errors import InputError
-from jobs.models.placement import check_device, check_dtype
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.configuration.resources import Resources

@@ -13,7 +13,7 @@ GB = 1e9
 
 
 class PlannedModel(Protocol):
-    """A configured model, such as a `jobs.models.vlm.ModelConfig`."""
+    """A configured model, such as a `jobs.checkpoints.vlm.ModelConfig`."""
 
     name: str
     dtype: str

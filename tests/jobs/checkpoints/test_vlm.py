@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.models.vlm import ModelConfig, check_bounds
+from jobs.checkpoints.vlm import ModelConfig, check_bounds
 
 MODEL = ModelConfig(
     name="seven", checkpoint="me/seven", revision="abc", dtype="float32", max_pixels=90_000, min_pixels=900

@@ -11,8 +11,7 @@ from actors.embedder import BATCHES_PER_CALL, PictureDecoder
 from actors.encoders import encoder_sources
 from actors.encoders.encoder_sources import LogitScalars
 from actors.errors import ModelError, SettingError
-from jobs.errors import InputError
-from jobs.models.encoder import (
+from jobs.checkpoints.encoder import (
     PICTURES,
     TEXTS,
     VECTORS,
@@ -23,6 +22,7 @@ from jobs.models.encoder import (
     logit_scalars,
     stream_encoded,
 )
+from jobs.errors import InputError
 from jobs.runtime import stages
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.lifecycle import JobRun

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from jobs.checkpoints.image_model import ImageModelConfig, check_image_models
 from jobs.errors import InputError
 from jobs.generate_images import GenerateImagesConfig
-from jobs.models.image_model import ImageModelConfig, check_image_models
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.configuration.resources import Resources, StageResources

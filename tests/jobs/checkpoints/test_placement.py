@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from actors.vlm import memory
+from jobs.checkpoints import placement
+from jobs.checkpoints.vlm import ModelConfig
 from jobs.errors import InputError
 from jobs.judging.model_config import AskingConfig
-from jobs.models import placement
-from jobs.models.vlm import ModelConfig
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import RayConfig
