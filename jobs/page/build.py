@@ -34,6 +34,7 @@ from jobs.page.page_contents import (
     ModelFacts,
     Page,
     PageFigure,
+    PageSection,
     QuestionEntry,
     TableSummary,
     Wording,
@@ -84,6 +85,7 @@ def report_page(
     rows_of: Mapping[str, Sequence[Mapping[str, Any]]],
     exclusion_filter: ExclusionFilter,
     versions: Mapping[str, str],
+    sections: Sequence[PageSection] = (),
     parts: Sequence["PaperPart"] = (),
     paper_title: str = "",
     paper_pictures: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
@@ -96,6 +98,7 @@ def report_page(
         gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
         exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
+        sections: further sections, such as estimates for a whole set.
         paper_title: the paper in whose shape `parts`, its tables and figures, are.
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
@@ -139,6 +142,7 @@ def report_page(
         prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),
+        sections=sections,
         paper=parts,
         paper_title=paper_title,
         paper_pictures={

@@ -244,6 +244,41 @@ class PageFigure:
         return [float(width[1]) * 4 / 3 if (width := _WIDTH.search(svg)) else 0.0 for svg in self.plots]
 
 
+@dataclass(frozen=True)
+class SectionTable:
+    """A table of a further section: rows of (label, one cell per column); a cell is a metric, a text or None.
+
+    Attributes:
+        title: its caption; columns: their headers, without that of the labels.
+        notes: sentences below the table.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Metric | str | None]]]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A section of the page besides those that each report has, such as estimates for a whole set.
+
+    The page shows it between the summary and the answers, with a link from the top. A metric in a table is shown with
+    its interval and n.
+
+    Attributes:
+        name: its anchor; title: its heading; about: one or two sentences below the heading.
+        folded: whether the reader unfolds it.
+    """
+
+    name: str
+    title: str
+    about: str = ""
+    tables: Sequence[SectionTable] = ()
+    figures: Sequence[PageFigure] = ()
+    folded: bool = False
+
+
 class AnswerEntry(NamedTuple):
     """The cards on which a rater gave an answer: their numbers, from 1, and how many more there are."""
 
@@ -286,6 +321,7 @@ class Page:
         raters_total: number of raters, None if each has a distribution.
         links: the cards of cells and rows of the plots, by anchor.
         figures: plots of ratings and metrics; `figures_left_out`: titles of others, for the page's size.
+        sections: further sections, in order.
         funnel: the plot of `steps`.
         paper: tables and figures in the shape of a paper's; `paper_title` names it; `paper_pictures`: name of a figure
             -> cards of the pictures that it is about.
@@ -311,6 +347,7 @@ class Page:
     links: Sequence[QuestionEntry] = ()
     figures: Sequence[PageFigure] = ()
     figures_left_out: Sequence[str] = ()
+    sections: Sequence[PageSection] = ()
     funnel: Sequence[PageFigure] = ()
     paper: Sequence["PaperPart"] = ()
     paper_title: str = ""

@@ -189,7 +189,8 @@ def _mapped(page: Page) -> list[tuple[int, GalleryPicture, MapPoint]]:
 
 def _sections(page: Page, rubrics: Sequence[RubricSection], metric_blocks: Sequence[MetricBlock]) -> dict[str, str]:
     """Return the titles of the sections that have content, by anchor."""
-    sections = {
+    sections: dict[str, tuple[str, object]] = {
+        **{section.name: (section.title, True) for section in page.sections},
         "corpus": ("Corpus", len(page.steps) > 1 or page.tables),
         "paper": (page.paper_title, page.paper),
         "ratings": ("Ratings", rubrics),

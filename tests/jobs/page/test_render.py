@@ -15,7 +15,17 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.metrics.distributions import Share
 from jobs.metrics.intervals import Interval
 from jobs.metrics.metric import Metric
-from jobs.page.page_contents import FOLDED_TEXT, FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
+from jobs.page.page_contents import (
+    FOLDED_TEXT,
+    FunnelStep,
+    GalleryPicture,
+    Page,
+    PageSection,
+    PictureRating,
+    SectionTable,
+    TableSummary,
+    Wording,
+)
 from jobs.page.render import MAX_ANSWERS, MAX_CELLS, PRINTED_CARDS, kept, render, spans, within
 from tests.jobs.page import sample
 
@@ -110,6 +120,21 @@ def test_hostile_text_stays_text():
     assert {attrs["alt"] for attrs in elements.all("img")} == {HOSTILE}
     assert "{{ 7 * 7 }}" in elements.text
     assert elements.text.count("<script>alert(1)</script>") > 20
+
+
+def test_a_section_has_tables_of_metrics_and_texts():
+    share = Metric(name="estimate", definition="d", value=0.25, low=0.125, high=0.5, n=40, interval_method="ppi")
+    table = SectionTable(
+        "By <b>", ["model", "source"], [("a row", [share, "people"]), ("none", [None, None])], ["note."]
+    )
+    html = render(Page("t", sections=[PageSection("estimates", "Estimates", "About them.", [table], folded=True)]))
+    elements = Elements(html)
+    section = re.search('<section id="estimates".*?</section>', html, re.DOTALL)[0]
+    assert re.findall(r"<td[^>]*>(.*?)</td>", section)[1:] == ["people", "", ""]
+    assert all(
+        text in section for text in ("<b>0.250</b>", "0.125 to 0.500 · n 40", "About them.", "note.", "<details>")
+    )
+    assert "By <b>" in elements.text
 
 
 def test_adjacent_columns_share_a_header_above_the_last_level():
