@@ -75,6 +75,16 @@ def language_model(model: Vlm) -> Any:
     return base
 
 
+def layer_configs(config: PretrainedConfig) -> list[PretrainedConfig]:
+    """Return the config of each layer: some values, such as Gemma 4's `head_dim`, differ between layers.
+
+    Args:
+        config: the config of the text model. It raises an error if a value that differs is read from it.
+    """
+    by_layer = getattr(config, "per_layer_config", None)  # not in transformers 4
+    return [config] * config.num_hidden_layers if by_layer is None else list(by_layer)
+
+
 def packs(model: Vlm) -> bool:
     """Return whether several prompts can pass through `model` as one sequence (`actors.vlm.packed`)."""
     family = family_of(model)
@@ -84,4 +94,5 @@ def packs(model: Vlm) -> bool:
 def windows(config: PretrainedConfig) -> dict[int, int]:
     """Return how many tokens back each layer sees, for the layers where that is limited."""
     kinds = getattr(config, "layer_types", None) or ()
-    return {layer: int(config.sliding_window) for layer, kind in enumerate(kinds) if kind == SLIDING}
+    layers = layer_configs(config)
+    return {layer: int(layers[layer].sliding_window) for layer, kind in enumerate(kinds) if kind == SLIDING}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from actors.vlm import errors
+from actors.vlm.families import layer_configs
 
 if TYPE_CHECKING:
     import torch
@@ -122,17 +123,24 @@ def key_bytes(config: PretrainedConfig, itemsize: int) -> int:
         config: the config of the text model.
         itemsize: bytes of one number.
     """
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return int(2 * config.num_hidden_layers * heads * size * itemsize)
+    layers = layer_configs(config)
+    return sum(2 * _key_heads(layer) * _head_size(layer) * itemsize for layer in layers)
 
 
 def pass_bytes(config: PretrainedConfig, itemsize: int) -> int:
-    """Return the bytes that one token takes in a layer: hidden states, projections, attention (see `key_bytes`)."""
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    width = 6 * config.hidden_size + 3 * config.intermediate_size + 4 * config.num_attention_heads * size
+    """Return the bytes that one token takes in the widest layer: hidden states, projections, attention."""
+    queries = max(layer.num_attention_heads * _head_size(layer) for layer in layer_configs(config))
+    width = 6 * config.hidden_size + 3 * config.intermediate_size + 4 * queries
     # the two parts of cascade attention are merged in float32
-    return int(width * itemsize + 3 * 4 * config.num_attention_heads * size)
+    return int(width * itemsize + 3 * 4 * queries)
+
+
+def _key_heads(layer: PretrainedConfig) -> int:
+    return int(getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads)
+
+
+def _head_size(layer: PretrainedConfig) -> int:
+    return int(getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads)
 
 
 def least_budget(model: Vlm) -> int:
@@ -154,9 +162,9 @@ def tokens_per_pass(model: Vlm, *, budget: int, prefix: int, width: int, kind: s
     per_token = float(pass_bytes(config, itemsize))
     if kind == "batched":
         # The prefix's keys of a layer are copied for each row, once joined and once for each head.
-        layer = key_bytes(config, itemsize) / config.num_hidden_layers
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        per_token += prefix * layer * (1 + config.num_attention_heads / heads) / max(1, width)
+        keys = key_bytes(config, itemsize) / config.num_hidden_layers
+        groups = max(layer.num_attention_heads / _key_heads(layer) for layer in layer_configs(config))
+        per_token += prefix * keys * (1 + groups) / max(1, width)
     most = MOST_TOKENS.get(model.device.type, MOST_TOKENS["cpu"])
     return max(LEAST_TOKENS, min(most, int(budget / per_token)))
 

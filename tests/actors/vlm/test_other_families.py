@@ -94,7 +94,44 @@ def write_qwen3_5(folder: Path) -> None:
     tiny.save(folder, make=lambda: transformers.Qwen3_5ForConditionalGeneration(config), processor=processor)
 
 
-@pytest.fixture(scope="module", params=[write_molmo2, write_qwen3_5])
+def write_gemma4(folder: Path) -> None:
+    """The heads of its full-attention layers have another size, so that `head_dim` of its config cannot be read."""
+    import transformers
+
+    template, names = CHATML.replace("IMAGE", "<|image|>"), ("image", "audio")
+    named = {f"{name}_token": f"<|{name}|>" for name in names}
+    named |= {f"bo{name[0]}_token": f"<|{name}>" for name in names} | {
+        f"eo{name[0]}_token": f"<{name}|>" for name in names
+    }
+    specials = (*TURNS, "<|video|>", *named.values())
+    tokenizer = tiny.write_tokenizer(
+        folder, specials=specials, end="<|im_end|>", pad=TURNS[0], template=template, named=named
+    )
+    ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in named.items()}
+    config = transformers.Gemma4Config(
+        text_config=text(specials)
+        | {"head_dim": 16, "global_head_dim": 32, "sliding_window": 64, "num_kv_shared_layers": 2}
+        | {"layer_types": ["sliding_attention", "full_attention"] * 2}
+        | {"vocab_size_per_layer_input": tiny.MERGED + 20, "hidden_size_per_layer_input": 8},
+        vision_config=HEADS
+        | {"num_hidden_layers": 2, "num_key_value_heads": 4, "head_dim": 16, "patch_size": 16}
+        | {"position_embedding_size": 512},
+        audio_config=None,
+        video_token_id=tokenizer.convert_tokens_to_ids("<|video|>"),
+        **{name: value for name, value in ids.items() if name != "eoa_token_id"},
+    )
+    processor = transformers.Gemma4Processor(
+        transformers.Gemma4AudioFeatureExtractor(),
+        transformers.Gemma4ImageProcessor(max_soft_tokens=70),
+        tokenizer,
+        transformers.Gemma4VideoProcessor(),
+        chat_template=template,
+        image_seq_length=70,
+    )
+    tiny.save(folder, make=lambda: transformers.Gemma4ForConditionalGeneration(config), processor=processor)
+
+
+@pytest.fixture(scope="module", params=[write_molmo2, write_qwen3_5, write_gemma4])
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ChatEncoder]:
     from actors.vlm.loading import load_vlm
 
