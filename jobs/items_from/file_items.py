@@ -8,7 +8,7 @@ topic are those of Century, appendix G.
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -22,10 +22,11 @@ import pyarrow.compute as pc
 
 from actors import schemas
 from actors.ids import content_id
+from actors.quantities import quantity
 from jobs.errors import InputError, as_input_error
 from jobs.items_from import input_rows, row_items
-from jobs.items_from.input_rows import UserFile
-from jobs.items_from.items_config import FileKeys, ItemsConfig
+from jobs.items_from.input_rows import Row, UserFile
+from jobs.items_from.items_config import STOP, FileKeys, ItemsConfig
 from jobs.items_from.items_output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.named_pictures import open_pictures
 from jobs.items_from.row_items import ItemRow, record_of
@@ -48,29 +49,41 @@ def file_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     """Read and check the file, and yield what to write; its spool exists until the generator is closed.
 
     Raises:
-        InputError: a column, picture or list does not fit, two rows have the same id, or no row is usable.
+        InputError: a column or list does not fit, no row is usable, or with on_error=stop a row is not.
     """
     assert cfg.input is not None
     table_plan.check_limit(cfg.limit)
     file = input_rows.open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
     roles = row_items.roles_of(cfg, file)
-    pictures = open_pictures(cfg, file)
+    pictures = open_pictures(cfg, file, roles.pictures)
     records = pictures.by_url and bool(roles.pictures)
     reader = row_items.ItemRowReader(cfg, file, roles, pictures)
     exclusion_filter = ExclusionFilter(excluded.marks)
     with (
         Spool("items") as folder,
-        UnitSpool(folder.path, cfg.unit_rows, exclusion_filter, records=records, gold=bool(roles.gold)) as spool,
+        UnitSpool(
+            folder.path,
+            cfg.unit_rows,
+            exclusion_filter,
+            repeated=reader.repeated,
+            records=records,
+            gold=bool(roles.gold),
+        ) as spool,
     ):
         for line, row in islice(file.rows(spool.reject), cfg.limit):
             prepared = reader.items(line, row)
             if isinstance(prepared, Reject):
                 spool.reject(prepared)
             else:
-                spool.add(line, prepared)
+                spool.add(line, row, prepared)
         reader.finish()
-        same = f"columns.id={roles.id}" if roles.id else "pictures and texts; remove one, or set columns.id="
-        spool.finish(file, same=same)
+        spool.finish(file)
+        if spool.rejected and cfg.on_error == STOP:
+            raise InputError(
+                f"{spool.faults(file)}\nnothing was written; correct the file, or leave these rows out by "
+                "on_error=reject",
+                place=file.object.uri,
+            )
         yield ItemsPlan(
             units=spool.units(file),
             identity={
@@ -82,58 +95,89 @@ def file_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
                 **({"limit": cfg.limit} if cfg.limit else {}),
             },
             read=lambda unit: spool.rows(unit.extra["number"]),
-            lines=tuple(
-                f"rejected: {file.at(reject.position)}: {reject.message} ({reject.reason})"
-                for reject in spool.first_rejects
-            ),
+            lines=(spool.faults(file),) if spool.rejected else (),
             tables=("records", "texts", ITEMS) if records else ("texts", ITEMS),
             condition=cfg.condition,
             limit=table_plan.RowLimit(cfg.limit, None, None, per_input=False, noun="rows") if cfg.limit else None,
             own_units=("records",) if records and spool.shares_pictures else (),
+            rejects=spool.all_rejects,
         )
 
 
-REJECTS_SHOWN = 3
+FAULTS_SHOWN = 10  # rows that the message about unusable rows lists
 GOLD = "gold"  # tally of the items whose right answers are known, or are not
 SCHEMAS = {name: TABLES[name].schema() for name in ("records", "texts", ITEMS)} | {"rejects": REJECTS}
 
 
 @dataclass
 class _Block:
-    """The rows of the unit being collected, and their counts."""
+    """The rows of the unit being collected."""
 
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
-    ids: list[str] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)  # pictures that become rows of `records`
-    lines: list[int] = field(default_factory=list)
+    prepared: list[tuple[int, Row, Sequence[ItemRow]]] = field(default_factory=list)  # without excluded items
+    rejects: list[Reject] = field(default_factory=list)
+    items: int = 0
     excluded: int = 0
-    tallies: dict[str, int] = field(default_factory=dict)
+
+
+class _EarlierIds:
+    """The lines of ids, by their hash; holds 16 bytes per id, in sorted runs that at least double in size."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def lines(self, hashes: np.ndarray) -> np.ndarray:
+        """Return the line of each hash, int64; 0 where it is new."""
+        lines = np.zeros(len(hashes), np.int64)
+        for run, lines_of in self._runs:
+            at = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
+            lines = np.where(run[at] == hashes, lines_of[at], lines)
+        return lines
+
+    def add(self, hashes: np.ndarray, lines: np.ndarray) -> None:
+        """Add distinct new hashes."""
+        if len(hashes):
+            self._runs.append((hashes, lines))
+        while len(self._runs) > 1 and 2 * len(self._runs[-1][0]) > len(self._runs[-2][0]):
+            self._runs[-2:] = [tuple(np.concatenate(pair) for pair in zip(*self._runs[-2:], strict=True))]
+        if self._runs:
+            run, lines_of = self._runs[-1]
+            order = np.argsort(run)
+            self._runs[-1] = run[order], lines_of[order]
 
 
 class UnitSpool:
     """Spool that collects items unit by unit in `folder`, and returns the rows of each unit later.
 
-    It holds one unit, 16 bytes per item and 8 per picture in memory.
+    It holds one unit, 16 bytes per item and 8 per picture in memory. A row with an id of an earlier row is rejected.
 
     Args:
         folder: the folder for temporary files.
         unit_rows: items per unit; the items of one row are never divided.
         exclusion_filter: the exclusions; items with an excluded picture are left out.
+        repeated: returns the reject of a row (line, row) that repeats the id of the row in an earlier line.
         records: whether pictures become records.
         gold: whether the file has right answers, so that items without them are counted.
     """
 
     def __init__(
-        self, folder: Path, unit_rows: int, exclusion_filter: ExclusionFilter, *, records: bool, gold: bool = False
+        self,
+        folder: Path,
+        unit_rows: int,
+        exclusion_filter: ExclusionFilter,
+        *,
+        repeated: Callable[[int, Row, int], Reject],
+        records: bool,
+        gold: bool = False,
     ) -> None:
         self._folder, self._unit_rows, self._exclusion_filter = folder, unit_rows, exclusion_filter
-        self._records, self._gold = records, gold
+        self._repeated, self._records, self._gold = repeated, records, gold
         self._block = _Block()
         self._counts: list[tuple[int, int, dict[str, int]]] = []  # by unit: items, excluded items, matched exclusions
-        self._lines, self._ids, self._pictures = array("q"), array("Q"), array("Q")
+        self._earlier, self._pictures = _EarlierIds(), array("Q")
         self._records_before = [0]  # number of records before each unit
         self._readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
-        self.first_rejects: list[Reject] = []  # to be printed
+        self._rejected: Counter[str] = Counter()  # by reason
+        self._first_rejects: list[Reject] = []  # to be printed
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -149,76 +193,105 @@ class UnitSpool:
     def _path(self, name: str) -> str:
         return str(self._folder / f"{name}.arrow")
 
+    @property
+    def rejected(self) -> int:
+        """Number of rows that cannot become items."""
+        return self._rejected.total()
+
     def reject(self, reject: Reject) -> None:
         """Add input that could not become an item to the unit being collected."""
-        if len(self.first_rejects) < REJECTS_SHOWN:
-            self.first_rejects.append(reject)
-        self._block.rows["rejects"].append(asdict(reject))
-        if len(self._block.rows["rejects"]) >= self._unit_rows:
+        self._block.rejects.append(reject)
+        if len(self._block.rejects) >= self._unit_rows:
             self._close_unit()
 
-    def add(self, line: int, items: Sequence[ItemRow]) -> None:
+    def add(self, line: int, row: Row, items: Sequence[ItemRow]) -> None:
         """Add the items of one row."""
-        block = self._block
+        block, kept = self._block, []
         for prepared in items:
             names = [name for picture in prepared.pictures for name in (picture.image_id, picture.name)]
             if self._exclusion_filter.hit(*names):
                 block.excluded += 1
-                continue
-            block.ids.append(prepared.item["item_id"])
-            block.lines.append(line)
-            block.rows[ITEMS].append(prepared.item)
-            block.rows["texts"] += prepared.texts
-            if self._records:
-                attributes = dict(prepared.item["attributes"])
-                block.rows["records"] += [
-                    record_of(picture, prepared.item["item_id"], attributes) for picture in prepared.pictures
-                ]
-                block.pictures += [picture.image_id for picture in prepared.pictures]
-        if len(block.ids) + block.excluded >= self._unit_rows:
+            else:
+                kept.append(prepared)
+        block.prepared.append((line, row, kept))
+        block.items += len(kept)
+        if block.items + block.excluded >= self._unit_rows:
             self._close_unit()
 
     def _close_unit(self) -> None:
         block, self._block = self._block, _Block()
+        items = self._distinct(block)
+        block.rejects.sort(key=lambda reject: reject.position)
+        rows: dict[str, list[dict[str, Any]]] = {
+            ITEMS: [prepared.item for prepared in items],
+            "texts": [text for prepared in items for text in prepared.texts],
+            "records": [],
+            "rejects": [asdict(reject) for reject in block.rejects],
+        }
+        if self._records:
+            for prepared in items:
+                of_item = prepared.item["item_id"], dict(prepared.item["attributes"])
+                rows["records"] += [record_of(picture, *of_item) for picture in prepared.pictures]
         for name, writer in self._writers.items():
-            rows = schemas.to_table(block.rows[name], SCHEMAS[name]).combine_chunks()
-            (batch,) = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=SCHEMAS[name])]
+            table = schemas.to_table(rows[name], SCHEMAS[name]).combine_chunks()
+            (batch,) = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=SCHEMAS[name])]
             writer.write_batch(batch)
-        self._counts.append((len(block.ids), block.excluded, self._exclusion_filter.take_matched()))
-        self._lines.extend(block.lines)
-        self._ids.frombytes(hash_texts(block.ids).tobytes())
-        self._pictures.frombytes(hash_texts(block.pictures).tobytes())
+        self._rejected.update(reject.reason for reject in block.rejects)
+        self._first_rejects += block.rejects[: FAULTS_SHOWN - len(self._first_rejects)]
+        self._counts.append((len(items), block.excluded, self._exclusion_filter.take_matched()))
+        self._pictures.frombytes(hash_texts([row["image_id"] for row in rows["records"]]).tobytes())
         self._records_before.append(len(self._pictures))
 
-    def finish(self, file: UserFile, *, same: str) -> None:
-        """Write the last unit, and check that no two items have the same id.
+    def _distinct(self, block: _Block) -> list[ItemRow]:
+        """Return the items of the unit's rows; a row with an id of an earlier row is added to the block's rejects."""
+        hashes = hash_texts([prepared.item["item_id"] for _, _, items in block.prepared for prepared in items])
+        earlier, seen = self._earlier.lines(hashes), dict[int, int]()
+        distinct, first = [], 0
+        for line, row, items in block.prepared:
+            here = slice(first, first + len(items))
+            first = here.stop
+            keys = hashes[here].tolist()
+            lines = [before or seen.get(key, 0) for before, key in zip(earlier[here].tolist(), keys, strict=True)]
+            if first_line := next(filter(None, lines), None):
+                block.rejects.append(self._repeated(line, row, first_line))
+                continue
+            seen |= dict.fromkeys(keys, line)
+            distinct += items
+        self._earlier.add(np.fromiter(seen, np.uint64, len(seen)), np.fromiter(seen.values(), np.int64, len(seen)))
+        return distinct
 
-        Args:
-            file: the user's file, for messages.
-            same: what rows with the same id have in common.
+    def finish(self, file: UserFile) -> None:
+        """Write the last unit.
 
         Raises:
-            InputError: two rows have the same id, or no row became an item.
+            InputError: no row became an item.
         """
         block = self._block
-        if block.ids or block.excluded or block.rows["rejects"] or not self._counts:
+        if block.prepared or block.rejects or not self._counts:
             self._close_unit()
         self._stack.close()
         self._readers = {name: pa.ipc.open_file(pa.OSFile(self._path(name))) for name in SCHEMAS}
         if not sum(items + excluded for items, excluded, _ in self._counts):
-            first = next((self._rejects(number) for number in range(len(self._counts)) if self._rejects(number)), [])
-            if not first:
+            if not self.rejected:
                 raise InputError("has no rows; name a file with at least one item", place=file.object.uri)
-            why = f"{file.counted} {first[0].position}: {first[0].message}"
-            raise InputError(f"no row that can become an item; {why}", place=file.object.uri)
-        ids = np.frombuffer(self._ids, np.uint64)
-        order = np.argsort(ids, kind="stable")
-        repeats = np.flatnonzero(ids[order][1:] == ids[order][:-1])
-        if len(repeats):
-            earliest = repeats[np.argmin(order[repeats + 1])]
-            one, other = (self._lines[int(order[index])] for index in (earliest, earliest + 1))
-            raise InputError(f"{file.counted}s {one} and {other} have the same {same}", place=file.object.uri)
+            raise InputError(f"no row can become an item; {self.faults(file)}", place=file.object.uri)
         self._note_first_pictures()
+
+    def faults(self, file: UserFile) -> str:
+        """Return the number of rows that cannot become items by reason, and the first of them on a line each."""
+        reasons = [f"{n:,} {reason.replace('_', ' ')}" for reason, n in self._rejected.most_common()]
+        shown = [f"{file.counted} {reject.position:,}: {reject.message}" for reject in self._first_rejects]
+        more = self.rejected - len(shown)
+        lines = [*shown, *([f"… and {more:,} more"] if more else [])]
+        noun = quantity(self.rejected, "row")
+        return "\n    ".join(
+            [f"{noun} cannot become {'items' if self.rejected > 1 else 'an item'} ({', '.join(reasons)}):", *lines]
+        )
+
+    def all_rejects(self) -> Iterator[Reject]:
+        """Yield the rows that could not become items, in the file's order."""
+        for number in range(len(self._counts)):
+            yield from self._rejects(number)
 
     def _note_first_pictures(self) -> None:
         """Find the first record of each picture, and whether a picture is in several units."""

@@ -32,6 +32,14 @@ Cell = str | list[str] | None
 Row = Mapping[str, Cell]
 
 
+class UnusableRowError(ValueError):
+    """A row that cannot become an item, and is rejected for `reason`. The message is one sentence."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class UserFile:
     """A user's file.

@@ -4,12 +4,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from actors.settings import Location, RuntimeOnly, check_condition
-from jobs.errors import InputError, check_least
+from jobs.errors import InputError, check_choice, check_least
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.selection.draws import CompleteDrawConfig
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
+ON_ERROR = STOP, REJECT = "stop", "reject"
 KINDS = ("image", "pair", "description", "caption")  # kinds of items from a file
 
 
@@ -61,6 +62,9 @@ class FileKeys(LimitKeys):
     separators: ListSeparators = field(default_factory=ListSeparators)
     pictures: FolderConfig = field(default_factory=FolderConfig)
     images: Location[str | None] = None  # a table of images, for pictures that are given by image_id
+    # rows without an existing picture, an id, …: stop lists them and writes nothing; reject leaves them out, and writes
+    # them to OUT/rejects.csv
+    on_error: RuntimeOnly[str] = "stop"
     kind: str | None = None  # column `kind`: image, pair, description or caption; null: by the number of pictures
     item_per: str | None = None  # the role of columns.texts whose texts become an item each
     language: str = ""  # BCP 47 tag of the texts, for a file without columns.language
@@ -149,6 +153,7 @@ def mode_of(cfg: ItemsConfig) -> str:
         keys = ", ".join(f"{mode}=" for mode in given_modes)
         raise InputError(f"{keys}: cannot be set together; set exactly one of {allowed}")
     check_least("unit_rows", cfg.unit_rows, 1)
+    check_choice("on_error", cfg.on_error, ON_ERROR)
     mode, defaults = given_modes[0], ItemsConfig()
     names = {key.name for keys in KEYS.values() for key in fields(keys)} - {key.name for key in fields(KEYS[mode])}
     for name in sorted(name for name in names if getattr(cfg, name) != getattr(defaults, name)):

@@ -4,16 +4,19 @@ The tables of a unit are written one after another, `items` last. A killed run c
 table lacks.
 """
 
+import csv
 import functools
+import io
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from actors import schemas
+from jobs.corpora.cell_texts import escape_cell
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
@@ -27,6 +30,7 @@ from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES
 
 ITEMS = "items"
+REJECTED_ROWS = "rejects.csv"  # the rows of a user's file that could not become items
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class ItemsPlan:
         lines: lines to print.
         matched: exclusions matched by an input row when the plan was made.
         limit: how many rows of the input are read; None: all.
+        rejects: yields the rows of a user's file that could not become items; None: there is no such file.
     """
 
     units: Sequence[Unit]
@@ -77,6 +82,7 @@ class ItemsPlan:
     lines: Sequence[str] = ()
     matched: Mapping[str, int] = field(default_factory=dict)
     limit: RowLimit | None = None
+    rejects: Callable[[], Iterator[Reject]] | None = None
 
 
 def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -134,8 +140,11 @@ def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITE
             for name, task in todo.items():
                 with UnitWriter(runs[name].target, task) as writer:
                     _fill(writer, name, rows)
+    if plan.rejects and (place := _write_rejects(locations.absolute(cfg.out), plan.rejects())):
+        plan = replace(plan, lines=[*plan.lines, f"they are in {place}"])
     manifests = {name: summary.closed(job, run) for name, run in runs.items()}
-    lines = [line for manifest in manifests.values() for line in manifest.lines]
+    shown = [manifest for name, manifest in manifests.items() if name == ITEMS or manifest["counts"]["rows_in"]]
+    lines = [line for manifest in shown for line in manifest.lines]
     lines += [f"  {line}" for line in plan.lines]
     tallies = manifests[ITEMS]["counts"]["tallies"]
     for title, tally in tallies.items():
@@ -143,6 +152,22 @@ def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITE
             lines += summary.tally_lines(title, tally)
     matched = {**plan.matched, **tallies.get(exclusions.TALLY, {})}
     return Manifest(manifests, [*lines, *summary.exclusion_lines(excluded, matched)])
+
+
+def _write_rejects(folder: str, rejects: Iterator[Reject]) -> str:
+    """Write the rejects to `folder`/rejects.csv for people, and return its place; empty and no file without rejects."""
+    place, file = locations.join(folder, REJECTED_ROWS), io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(["line", "reason", "problem", "row"])
+    n = 0
+    for n, reject in enumerate(rejects, start=1):  # noqa: B007
+        texts = (reject.reason, reject.message, reject.raw or "")
+        writer.writerow([reject.position, *map(escape_cell, texts)])
+    if not n:
+        locations.remove([place])
+        return ""
+    locations.replace(place, f"\ufeff{file.getvalue()}".encode())  # a byte-order mark, for spreadsheet programs
+    return place
 
 
 def _table_plan(cfg: Writing, plan: ItemsPlan, name: str, excluded: Exclusions) -> TablePlan:

@@ -2,9 +2,9 @@
 
 import posixpath
 import unicodedata
-from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -13,7 +13,7 @@ import numpy as np
 from actors.ids import content_id
 from jobs.corpora import picture_folder
 from jobs.errors import InputError
-from jobs.items_from.input_rows import UserFile
+from jobs.items_from.input_rows import UnusableRowError, UserFile, entries
 from jobs.items_from.items_config import ItemsConfig
 from jobs.store.files import locations
 from jobs.store.hashing import hash_texts
@@ -30,24 +30,20 @@ class NamedPicture:
     name: str
 
 
-class NoPictureError(ValueError):
-    """A cell without a picture; the row becomes a reject. The message is one sentence."""
-
-
 class Pictures(Protocol):
     """Interface that turns the names in a file into pictures."""
 
     by_url: bool  # whether the pictures become records
 
-    def find(self, name: str, line: int) -> NamedPicture:
-        """Return the picture. Raises NoPictureError, or InputError if it does not exist."""
-
-    def finish(self) -> None:
-        """Make the checks that need all names; raises InputError."""
+    def find(self, name: str) -> NamedPicture:
+        """Return the picture. Raises UnusableRowError if there is none."""
 
 
-def open_pictures(cfg: ItemsConfig, file: UserFile) -> Pictures:
+def open_pictures(cfg: ItemsConfig, file: UserFile, columns: Iterable[str]) -> Pictures:
     """Return the finder of pictures: by path with pictures.path=, by image_id with images=, otherwise by URL.
+
+    Args:
+        columns: the file's columns of pictures.
 
     Raises:
         InputError: both keys are set, or the folder or the table cannot be read.
@@ -55,8 +51,12 @@ def open_pictures(cfg: ItemsConfig, file: UserFile) -> Pictures:
     if cfg.pictures.path and cfg.images:
         raise InputError("pictures.path= is for pictures given by path, images= for image_ids; give one of them")
     if cfg.pictures.path:
-        return Paths(cfg.pictures.path, file)
-    return Ids(open_table(cfg.images, "images", key="images"), file) if cfg.images else Urls()
+        return Paths(cfg.pictures.path)
+    if not cfg.images:
+        return Urls()
+    rows = (row for _, row in file.rows(lambda _: None))
+    names = (name for row in rows for name in entries([row.get(c) for c in columns], cfg.separators.pictures))
+    return Ids(open_table(cfg.images, "images", key="images"), names)
 
 
 class Paths:
@@ -67,20 +67,20 @@ class Paths:
 
     by_url = False
 
-    def __init__(self, path: str, file: UserFile) -> None:
-        self._key, self._folder, self._file = f"pictures.path={path}", locations.absolute(path), file
+    def __init__(self, path: str) -> None:
+        self._key, self._folder = f"pictures.path={path}", locations.absolute(path)
         self._names = {picture_folder.name_in(self._folder, o.uri) for o in picture_folder.list_files(self._folder)}
         self._by_composed = _by_composed(self._names)
 
-    def find(self, name: str, line: int) -> NamedPicture:
-        """Return the picture at `name`, relative to the folder or absolute; raises InputError if there is none."""
+    def find(self, name: str) -> NamedPicture:
+        """Return the picture at `name`, relative to the folder or absolute. Raises UnusableRowError without one."""
         path = name.removeprefix(self._folder + "/")
         path = posixpath.normpath(path)
         path = path if path in self._names else self._by_composed.get(unicodedata.normalize("NFC", path), path)
         if path not in self._names:
-            raise InputError(
+            raise UnusableRowError(
+                "no_such_picture",
                 f"no picture {name!r} among the {len(self._names):,} files of {self._key}{self._hint(name, path)}",
-                place=self._file.at(line),
             )
         return NamedPicture(content_id(path), locations.join(self._folder, path))
 
@@ -92,9 +92,6 @@ class Paths:
         last = _last_part(path.replace("\\", "/"))
         near = [name for name in self._names if _last_part(name) == last or name.rsplit(".", 1)[0] == path]
         return f"; there is {min(near, key=lambda name: (len(name), name))!r}" if near else ""
-
-    def finish(self) -> None:
-        """Do nothing: there is nothing left to check."""
 
 
 def _last_part(path: str) -> str:
@@ -119,57 +116,47 @@ class Urls:
 
     by_url = True
 
-    def find(self, name: str, line: int) -> NamedPicture:
-        """Return the picture; raises NoPictureError if `name` is not a URL."""
+    def find(self, name: str) -> NamedPicture:
+        """Return the picture; raises UnusableRowError if `name` is not a URL."""
         try:
             parts = urlsplit(name)
         except ValueError:
             parts = urlsplit("")
         if parts.scheme.lower() not in ("http", "https") or not parts.hostname or " " in name:
-            raise NoPictureError(
-                f"{name!r} is not a URL; for files set pictures.path=FOLDER, for image_ids images=TABLE"
+            raise UnusableRowError(
+                "not_a_url", f"{name!r} is not a URL; for files set pictures.path=FOLDER, for image_ids images=TABLE"
             )
         return NamedPicture(content_id(name), name)
 
-    def finish(self) -> None:
-        """Do nothing: there is nothing left to check."""
-
 
 class Ids:
-    """Finder of pictures by image_id in a table of images; holds 16 bytes per name and checks them all at the end."""
+    """Finder of pictures by image_id in a table of images; holds 8 bytes per distinct id.
+
+    Args:
+        images: the table.
+        names: the ids that will be looked up.
+    """
 
     by_url = False
 
-    def __init__(self, images: TableSource, file: UserFile) -> None:
-        self._images, self._file = images, file
-        self._lines, self._hashes, self._held = array("q"), array("Q"), list[str]()
+    def __init__(self, images: TableSource, names: Iterable[str]) -> None:
+        self._uri = images.uri
+        wanted = np.unique(np.concatenate([np.zeros(0, np.uint64), *map(hash_texts, _chunks(names))]))
+        exists = np.zeros(len(wanted), bool)
+        for batch in images.batches(["image_id"]) if len(wanted) else ():
+            hashes = hash_texts(batch["image_id"])
+            place = np.minimum(np.searchsorted(wanted, hashes), len(wanted) - 1)
+            exists[place[wanted[place] == hashes]] = True
+        self._absent = frozenset(wanted[~exists].tolist())
 
-    def find(self, name: str, line: int) -> NamedPicture:
-        """Return the picture; `finish` checks that the table has it."""
-        self._lines.append(line)
-        self._held.append(name)
-        if len(self._held) >= 4096:
-            self._hash()
+    def find(self, name: str) -> NamedPicture:
+        """Return the picture; raises UnusableRowError if the table does not have it."""
+        if self._absent and int(hash_texts([name])[0]) in self._absent:
+            raise UnusableRowError("no_such_picture", f"no image_id {name!r} in images={self._uri}")
         return NamedPicture(name, name)
 
-    def _hash(self) -> None:
-        self._hashes.frombytes(hash_texts(self._held).tobytes())
-        self._held.clear()
 
-    def finish(self) -> None:
-        """Raise InputError unless the table of images has every id."""
-        if self._held:
-            self._hash()
-        ids, first = np.unique(np.frombuffer(self._hashes, np.uint64), return_index=True)
-        exists = np.zeros(len(ids), bool)
-        for batch in self._images.batches(["image_id"]) if len(ids) else ():
-            hashes = hash_texts(batch["image_id"])
-            place = np.minimum(np.searchsorted(ids, hashes), len(ids) - 1)
-            exists[place[ids[place] == hashes]] = True
-        if not exists.all():
-            line = self._lines[int(first[~exists].min())]
-            raise InputError(
-                f"an image_id that images={self._images.uri} does not have "
-                f"({int((~exists).sum()):,} such ids); fetch these pictures, or name the table that has them",
-                place=self._file.at(line),
-            )
+def _chunks(names: Iterable[str]) -> Iterator[list[str]]:
+    names = iter(names)
+    while chunk := list(islice(names, 4096)):
+        yield chunk

@@ -8,9 +8,9 @@ from typing import Any
 from actors.ids import content_id
 from jobs.corpora.records import record_columns
 from jobs.errors import InputError
-from jobs.items_from.input_rows import PICTURE, Cell, Row, UserFile, entries, text_of
+from jobs.items_from.input_rows import PICTURE, Cell, Row, UnusableRowError, UserFile, entries, text_of
 from jobs.items_from.items_config import KINDS, ItemsConfig
-from jobs.items_from.named_pictures import NamedPicture, NoPictureError, Pictures
+from jobs.items_from.named_pictures import NamedPicture, Pictures
 from jobs.store.writer import RAW_KEPT, Reject
 from jobs.tables import WIT_COLUMNS
 
@@ -119,25 +119,23 @@ class ItemRowReader:
         }
 
     def items(self, line: int, row: Row) -> list[ItemRow] | Reject:
-        """Return the items of a row, several with item_per=; a Reject if it has no picture, text or id.
-
-        Raises:
-            InputError: a picture that does not exist, or gold that is not among the row's targets.
-        """
-        roles = self._roles
-        if roles.id and not row.get(roles.id):
-            return self._reject(line, "no_id", f"column {roles.id} is empty", row)
+        """Return the items of a row, several with item_per=; a Reject if it cannot become an item."""
         try:
-            names = entries([row.get(name) for name in roles.pictures], self._cfg.separators.pictures)
-            pictures = [self._pictures.find(name, line) for name in names]
-        except NoPictureError as error:
-            return self._reject(line, "not_a_url", str(error), row)
+            return self._items(line, row)
+        except UnusableRowError as error:
+            return self._reject(line, error.reason, str(error), row)
+
+    def _items(self, line: int, row: Row) -> list[ItemRow]:
+        roles, per = self._roles, self._cfg.item_per
+        if roles.id and not row.get(roles.id):
+            raise UnusableRowError("no_id", f"column {roles.id} is empty")
+        names = entries([row.get(name) for name in roles.pictures], self._cfg.separators.pictures)
+        pictures = [self._pictures.find(name) for name in names]
         if roles.pictures and not pictures:
-            return self._reject(line, "no_picture", f"no picture in {', '.join(roles.pictures)}", row)
+            raise UnusableRowError("no_picture", f"no picture in {', '.join(roles.pictures)}")
         texts = list(self._texts(row))
-        per = self._cfg.item_per
         if (per or not pictures) and not any(per in (None, text.role) for text in texts):
-            return self._reject(line, "no_text", f"no text{f' of role {per}' if per else ''}", row)
+            raise UnusableRowError("no_text", f"no text{f' of role {per}' if per else ''}")
         given_id = row.get(roles.id) if roles.id else None
         language = str(row.get(roles.language) or "") if roles.language else self._cfg.language
         row_id = str(given_id) if given_id else _content(pictures, texts, language)
@@ -159,7 +157,6 @@ class ItemRowReader:
 
     def finish(self) -> None:
         """Make the checks that need all rows; raises InputError."""
-        self._pictures.finish()
         for column in self._lists.values():
             column.check(self._file)
 
@@ -175,10 +172,10 @@ class ItemRowReader:
         targets = self._lists["targets"].read([row.get(name) for name in roles.targets], line)
         gold = self._lists["gold"].read([row.get(name) for name in roles.gold], line)
         if targets and (outside := [label for label in gold or () if label not in targets]):
-            raise InputError(
-                f"gold {outside[0]!r} is not among the targets {', '.join(targets)}; "
-                "correct it, or set separators.gold= and separators.targets= to the file's separators",
-                place=self._file.at(line),
+            raise UnusableRowError(
+                "gold_not_a_target",
+                f"gold {outside[0]!r} is not among the targets {', '.join(targets)}; correct it, or set "
+                "separators.gold= and separators.targets= to the file's separators",
             )
         names = roles.attributes
         if names is None:
@@ -214,6 +211,14 @@ class ItemRowReader:
         ]
         item = {"item_id": item_id, **shared, "text_ids": [row["text_id"] for row in rows]}
         return ItemRow(item, rows, pictures)
+
+    def repeated(self, line: int, row: Row, first: int) -> Reject:
+        """Return the reject of a row with the same id as the row in line `first`."""
+        earlier = f"as {self._file.counted} {first:,}"
+        message = f"has the same pictures and texts {earlier}; set columns.id= if each is an item"
+        if self._roles.id:
+            message = f"has the same columns.id={self._roles.id} {earlier}"
+        return self._reject(line, "repeated_id", message, row)
 
     def _reject(self, line: int, reason: str, message: str, row: Row) -> Reject:
         raw = " ".join(f"{name}={_joined(value)}" for name, value in row.items() if value)

@@ -60,11 +60,12 @@ def run(folder: Path, *arguments: str) -> list[dict[str, Any]]:
 
 
 def refused(folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Run the job, which must refuse its input in one line and write nothing; return the line."""
+    """Run the job, which must refuse its input with one message and write nothing; return the message."""
     assert cli.main("items", [*arguments, f"out={folder}/R"]) == 2
     assert not (folder / "R").exists()
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
+    message = capsys.readouterr().err
+    assert len(re.findall(r"(?m)^error", message)) == 1
+    return message
 
 
 def rejects(table: str) -> list[tuple[int, str]]:
@@ -152,7 +153,7 @@ def test_docent_descriptions_become_an_item_each(folder: Path) -> None:
 def test_a_list_of_urls_becomes_items_and_records(folder: Path) -> None:
     urls = [f"https://a.example/{n}.jpg" for n in range(5)]
     (folder / "urls.txt").write_text("\ufeff" + "\r\n\r\n".join(urls) + "\nno url\n", encoding="utf-8")
-    items = run(folder, f"input={folder}/urls.txt", "unit_rows=2")
+    items = run(folder, f"input={folder}/urls.txt", "unit_rows=2", "on_error=reject")
     records = rows_of(f"{folder}/R/records")
     assert [item["image_ids"] for item in items] == [[content_id(url)] for url in urls]
     assert [(record["image_id"], record["image_url"]) for record in records] == [(content_id(u), u) for u in urls]
@@ -204,7 +205,7 @@ def test_json_lines_and_parquet_with_lists_and_numbers(folder: Path) -> None:
     )
     keys = [f"images={images}", "columns.pictures=image", "columns.targets=labels"]
     (one,) = run(folder, f"input={folder}/f.parquet", *keys)
-    (other,) = run(folder, f"input={folder}/f.jsonl", *keys, "overwrite=true")
+    (other,) = run(folder, f"input={folder}/f.jsonl", *keys, "overwrite=true", "on_error=reject")
     assert one == other
     assert (one["image_ids"], one["targets"], one["kind"]) == (ids, ["a", "b"], "pair")
     assert one["attributes"] == [("year", "1900"), ("ok", "true")]
@@ -251,13 +252,19 @@ def test_items_on_s3(folder: Path, s3: str) -> None:
 
 def test_faulty_rows_are_rejects_with_their_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "f.csv").write_text("id,file,x\n1,a.png,\n,a.png,\n3,,\n4,a.png\n5,a.png,y\n")
-    items = run(
-        folder, f"input={folder}/f.csv", make_pictures(folder, ["a.png"]), "columns.id=id", "columns.pictures=file"
-    )
+    keys = [f"input={folder}/f.csv", make_pictures(folder, ["a.png"]), "columns.id=id", "columns.pictures=file"]
+    expected = [(3, "no_id"), (4, "no_picture"), (5, "wrong_width")]
+    message = refused(folder, capsys, *keys)
+    assert [int(line) for line in re.findall(r"(?m)^ +line (\d+): ", message)] == [line for line, _ in expected]
+    items = run(folder, *keys, "on_error=reject")
     assert [item["item_id"] for item in items] == ["1", "5"]
-    assert sorted(rejects(f"{folder}/R/items")) == [(3, "no_id"), (4, "no_picture"), (5, "wrong_width")]
-    shown = re.findall(r"rejected: .*f\.csv: line (\d): .* \((\w+)\)$", capsys.readouterr().out, re.MULTILINE)
-    assert shown == [("3", "no_id"), ("4", "no_picture"), ("5", "wrong_width")]
+    assert sorted(rejects(f"{folder}/R/items")) == expected
+    with (folder / "R" / "rejects.csv").open(encoding="utf-8-sig", newline="") as file:
+        assert [(int(row["line"]), row["reason"]) for row in csv.DictReader(file)] == expected
+    assert "rejects.csv" in capsys.readouterr().out
+    (folder / "f.csv").write_text("id,file,x\n1,a.png,\n")
+    assert len(run(folder, *keys, "overwrite=true")) == 1
+    assert not (folder / "R" / "rejects.csv").exists()
 
 
 def test_excluded_pictures_are_left_out(folder: Path) -> None:
@@ -277,7 +284,7 @@ def test_wrong_input_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]
         "list of pictures": ({"file": "a.png|c.png"}, [], ["line 2", "separators.pictures='|'"]),
         "no column": ({}, ["columns.gold=answer"], ["answer", "columns.gold", "file, labels, gold"]),
         "gold": ({"gold": "Togo"}, [], ["line 2", "'Togo'", "Ghana, Mali", "separators.gold"]),
-        "gold's list": ({"gold": "Ghana|Mali"}, [], ["line 2", "'Ghana|Mali'", "separators.gold"]),
+        "gold's list": ({"gold": "Ghana|Mali"}, [], ["line 2", "set separators.gold='|'"]),
         "list of targets": ({"labels": "Ghana,Mali", "gold": ""}, [], ["line 2", "separators.targets=','"]),
         "kind": ({}, ["kind=photo"], ["kind=photo", "image, pair"]),
         "role": ({}, ["item_per=generated"], ["item_per=generated"]),
@@ -312,10 +319,10 @@ def test_names_in_another_unicode_form_are_found(folder: Path) -> None:
 def test_rows_of_one_id_are_refused_with_both_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"id": name, "text": f"t{name}"} for name in "abcb"]
     keys = [write_csv(folder / "f.csv", rows), "columns.id=id", "columns.texts.text=text", "unit_rows=1"]
-    assert "lines 3 and 5" in refused(folder, capsys, *keys)
+    assert "line 5: has the same columns.id=id as line 3" in refused(folder, capsys, *keys)
     key = write_csv(folder / "g.csv", [{"text": "same", "n": n} for n in range(2)])
     message = refused(folder, capsys, key, "columns.texts.text=text")
-    assert "lines 2 and 3" in message
+    assert "line 3: has the same pictures and texts as line 2" in message
     assert "columns.id=" in message
 
 

@@ -45,7 +45,7 @@ def ids(plan: ItemsPlan) -> list[list[str]]:
 
 def test_a_limit_counts_rows_and_those_that_are_rejected(tmp_path: Path) -> None:
     path = write(tmp_path, "id,t", "a,x", ",x", "b,y", "c,z")
-    keys = ["columns.id=id", "columns.texts.note=t", "unit_rows=2"]
+    keys = ["columns.id=id", "columns.texts.note=t", "unit_rows=2", "on_error=reject"]
     with planned(path, *keys) as plan:
         assert (ids(plan), plan.limit) == ([["a", "b"], ["c"]], None)
         assert [len(plan.read(unit).rejects) for unit in plan.units] == [1, 0]
@@ -93,14 +93,38 @@ def test_the_identity_has_the_keys_that_change_rows(tmp_path: Path) -> None:
     assert identity["separators"]["texts"] == "/"
 
 
-def test_what_rows_of_one_id_have_in_common(tmp_path: Path) -> None:
-    path = write(tmp_path, "id,t", "a,x", "a,x")
-    keys = ["columns.id=id", "columns.texts.note=t"]
-    with pytest.raises(InputError, match=r"lines 2 and 3 have the same columns\.id=id$"), planned(path, *keys):
+def test_unusable_rows_are_listed_at_once_or_rejected(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "A.JPG").write_bytes(b"x")
+    many = [f"m{number},no{number}.jpg" for number in range(12)]
+    path = write(tmp_path, "id,file", "a,A.JPG", "a,A.JPG", "b,a.jpg", ",A.JPG", "c,", ",", *many)
+    keys = ["columns.id=id", "columns.pictures=file", f"pictures.path={tmp_path}/photos"]
+    with pytest.raises(InputError) as error, planned(path, *keys):
         pass
-    message = r"have the same pictures and texts; remove one, or set columns\.id="
-    with pytest.raises(InputError, match=message), planned(path, keys[1]):
-        pass
+    head, *shown = str(error.value).split("\n")
+    assert "16 rows cannot become items (13 no such picture, " in head
+    assert [line.split(":")[0].strip() for line in shown[:10]] == [f"line {n}" for n in (3, 4, 5, 6, *range(8, 14))]
+    assert "there is 'A.JPG'" in shown[1]
+    assert shown[10:] == ["    … and 6 more", shown[-1]]
+    assert "on_error=reject" in shown[-1]
+    for unit_rows in (1, 2, 100):
+        with planned(path, *keys, "on_error=reject", f"unit_rows={unit_rows}") as plan:
+            assert [name for of_unit in ids(plan) for name in of_unit] == ["a"]
+            assert plan.rejects
+            rejects = list(plan.rejects())
+            reads = [plan.read(unit) for unit in plan.units]
+        assert [reject.position for reject in rejects] == [3, 4, 5, 6, *range(8, 20)]
+        assert [reject.reason for reject in rejects[:4]] == ["repeated_id", "no_such_picture", "no_id", "no_picture"]
+        assert (rejects[0].message, rejects[0].raw) == ("has the same columns.id=id as line 2", "id=a file=A.JPG")
+        assert [read.rows_in for read in reads] == [unit.rows for unit in plan.units]
+        assert sum(read.rows_in for read in reads) == 17
+        assert [reject for read in reads for reject in read.rejects] == rejects
+
+
+def test_rows_with_the_same_pictures_and_texts_repeat_each_other(tmp_path: Path) -> None:
+    path = write(tmp_path, "id,t", "a,x", "b,x")
+    with pytest.raises(InputError, match=r"line 3: has the same pictures and texts as line 2"):
+        planned(path, "columns.texts.note=t").__enter__()
 
 
 def test_excluded_pictures_are_counted(tmp_path: Path) -> None:
@@ -144,6 +168,10 @@ def reject(position: int) -> Reject:
     return Reject("F", position, "no_text", f"message {position}")
 
 
+def repeated(line: int, _: Any, first: int) -> Reject:
+    return Reject("F", line, "repeated_id", f"as line {first}")
+
+
 @pytest.fixture
 def spools(tmp_path: Path) -> Any:
     """Return a function that makes a spool."""
@@ -154,7 +182,9 @@ def spools(tmp_path: Path) -> Any:
         number += 1
         folder = tmp_path / str(number)
         folder.mkdir()
-        return UnitSpool(folder, unit_rows, ExclusionFilter(frozenset(excluded)), **{"records": False, **flags})
+        return UnitSpool(
+            folder, unit_rows, ExclusionFilter(frozenset(excluded)), **{"records": False, "repeated": repeated, **flags}
+        )
 
     return spool
 
@@ -170,20 +200,20 @@ def unit_items(spool: UnitSpool) -> list[list[str]]:
 def test_a_unit_ends_with_the_row_that_fills_it(spools: Any) -> None:
     with spools(3) as spool:
         for line, names in enumerate(("ab", "cde", "f", "gh", "i"), start=2):
-            spool.add(line, [item(name) for name in names])
-        spool.finish(FILE, same="id")
+            spool.add(line, {}, [item(name) for name in names])
+        spool.finish(FILE)
         assert unit_items(spool) == [["a", "b", "c", "d", "e"], ["f", "g", "h"], ["i"]]
         assert [unit.piece for unit in spool.units(FILE)] == ["unit 0", "unit 1", "unit 2"]
         assert spool.rows(1).tables["texts"].column("text").to_pylist() == ["f", "g", "h"]
         assert (spool.rows(1).filtered, spool.rows(1).tallies) == ({}, {})
     with spools(2) as spool:
-        spool.add(2, [item("a"), item("b")])
-        spool.finish(FILE, same="id")
+        spool.add(2, {}, [item("a"), item("b")])
+        spool.finish(FILE)
         assert unit_items(spool) == [["a", "b"]], "no empty unit follows"
     with spools(1) as spool:
         for line in range(2, 13):
-            spool.add(line, [item(f"i{line}")])
-        spool.finish(FILE, same="id")
+            spool.add(line, {}, [item(f"i{line}")])
+        spool.finish(FILE)
         assert unit_items(spool) == [[f"i{line}"] for line in range(2, 13)]
 
 
@@ -194,8 +224,8 @@ def test_items_are_counted_by_what_is_known_of_their_right_answers(spools: Any) 
             for line, gold in enumerate(golds, start=2):
                 row = item(f"i{line}")
                 row.item["gold"] = gold
-                spool.add(line, [row])
-            spool.finish(FILE, same="id")
+                spool.add(line, {}, [row])
+            spool.finish(FILE)
             tallies = [spool.rows(number).tallies for number in range(2)]
         counts = [{"known": 1, "none is right": 1, "unknown": 1}, {"known": 1, "unknown": 2}]
         assert tallies == ([{"gold": of_unit} for of_unit in counts] if has_gold else [{}, {}])
@@ -203,12 +233,12 @@ def test_items_are_counted_by_what_is_known_of_their_right_answers(spools: Any) 
 
 def test_excluded_items_and_rejects_fill_a_unit_too(spools: Any) -> None:
     with spools(3, "x", "u-y") as spool:
-        spool.add(2, [item("a", "x"), item("b", "z")])
-        spool.add(3, [item("c", "z", "y")])
-        spool.add(4, [item("d", "z")])
+        spool.add(2, {}, [item("a", "x"), item("b", "z")])
+        spool.add(3, {}, [item("c", "z", "y")])
+        spool.add(4, {}, [item("d", "z")])
         for position in range(5, 10):
             spool.reject(reject(position))
-        spool.finish(FILE, same="id")
+        spool.finish(FILE)
         assert unit_items(spool) == [["b"], ["d"], []]
         counts = [spool.rows(number) for number in range(3)]
         assert [(rows.rows_in, rows.filtered, [r.position for r in rows.rejects]) for rows in counts] == [
@@ -216,43 +246,46 @@ def test_excluded_items_and_rejects_fill_a_unit_too(spools: Any) -> None:
         ]  # fmt: skip
         assert [rows.tallies for rows in counts] == [{"exclusions": {"x": 1, "u-y": 1}}, {}, {}]
         assert counts[1].rejects[0] == reject(5)
-        assert spool.first_rejects == [reject(position) for position in (5, 6, 7)]
+        assert list(spool.all_rejects()) == [reject(position) for position in range(5, 10)]
 
 
 def test_a_file_without_items_names_the_first_reject(spools: Any) -> None:
     with spools(1) as spool:
         spool.reject(reject(7))
         spool.reject(reject(8))
-        with pytest.raises(InputError, match=r"^F: no row that can become an item; line 7: message 7$"):
-            spool.finish(FILE, same="id")
+        with pytest.raises(
+            InputError, match=r"^F: no row can become an item; 2 rows .*\n    line 7: message 7\n    line 8: message 8$"
+        ):
+            spool.finish(FILE)
     with spools(1) as spool, pytest.raises(InputError, match=r"^F: has no rows;"):
-        spool.finish(FILE, same="id")
+        spool.finish(FILE)
     with spools(5, "x") as spool:
-        spool.add(2, [item("a", "x")])
-        spool.finish(FILE, same="id")
+        spool.add(2, {}, [item("a", "x")])
+        spool.finish(FILE)
         assert unit_items(spool) == [[]], "all are excluded"
 
 
-def test_the_first_two_lines_of_the_earliest_duplicate_are_named(spools: Any) -> None:
-    def lines(names: str) -> str:
-        with spools(2) as spool:
+def test_a_repeated_id_is_rejected_with_the_line_of_the_first(spools: Any) -> None:
+    def repeats(names: str, unit_rows: int) -> list[tuple[int, str]]:
+        with spools(unit_rows) as spool:
             for line, name in enumerate(names, start=2):
-                spool.add(line, [item(name)])
-            with pytest.raises(InputError) as error:
-                spool.finish(FILE, same="columns.id=x")
-        return str(error.value)
+                spool.add(line, {}, [item(name)])
+            spool.finish(FILE)
+            assert [name for names in unit_items(spool) for name in names] == list(dict.fromkeys(names))
+            return [(reject.position, reject.message) for reject in spool.all_rejects()]
 
-    assert lines("abcb") == "F: lines 3 and 5 have the same columns.id=x"
-    assert lines("zyxyzz") == "F: lines 3 and 5 have the same columns.id=x"
-    assert lines("aaa") == "F: lines 2 and 3 have the same columns.id=x"
-    assert lines("qwertyuiopqw") == "F: lines 2 and 12 have the same columns.id=x"
+    for unit_rows in (1, 2, 3, 100):
+        for names in ("abcb", "zyxyzz", "aaa", "qwertyuiopqw", "abcdefghij" * 3):
+            first = {name: line for line, name in reversed(list(enumerate(names, start=2)))}
+            expected = [(line, f"as line {first[n]}") for line, n in enumerate(names, 2) if first[n] != line]
+            assert repeats(names, unit_rows) == expected, (names, unit_rows)
 
 
 def test_a_picture_has_one_record_in_the_unit_of_its_first_row(spools: Any) -> None:
     with spools(2, records=True) as spool:
         for line, (name, pictures) in enumerate((("a", "pq"), ("b", "p"), ("c", "rq"), ("d", "s")), start=2):
-            spool.add(line, [item(name, *pictures)])
-        spool.finish(FILE, same="id")
+            spool.add(line, {}, [item(name, *pictures)])
+        spool.finish(FILE)
         records = [spool.rows(number).tables["records"].to_pylist() for number in range(2)]
         assert [[row["image_id"] for row in rows] for rows in records] == [["p", "q"], ["r", "s"]]
         assert records[1][0]["image_url"] == "u-r"
@@ -260,7 +293,7 @@ def test_a_picture_has_one_record_in_the_unit_of_its_first_row(spools: Any) -> N
         assert spool.shares_pictures
     with spools(2, records=True) as spool:
         for line, (name, pictures) in enumerate((("a", "p"), ("b", "pp"), ("c", "r")), start=2):
-            spool.add(line, [item(name, *pictures)])
-        spool.finish(FILE, same="id")
+            spool.add(line, {}, [item(name, *pictures)])
+        spool.finish(FILE)
         assert not spool.shares_pictures, "within a unit only"
         assert len(spool.rows(0).tables["records"]) == 1

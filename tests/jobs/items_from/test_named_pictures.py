@@ -1,50 +1,39 @@
 """Pictures that a file gives by image_id or by URL: which line is refused, and what its message has."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from actors.ids import content_id
-from jobs.errors import InputError
-from jobs.items_from.named_pictures import Ids, NoPictureError, Paths, Urls
+from jobs.items_from.input_rows import UnusableRowError
+from jobs.items_from.named_pictures import Ids, Paths, Urls
 from tests.factories import TableInMemory, image_row
 
-FILE: Any = SimpleNamespace(at=lambda line: f"f.csv, line {line}")
 
-
-def checked(*names: str) -> None:
-    """Look up the pictures in lines 2, 3, … in a table with the pictures i0 to i9."""
+def ids(*names: str) -> Ids:
+    """Return the finder of `names` in a table with the pictures i0 to i9."""
     table: Any = TableInMemory("images", [image_row("", image_id=f"i{number}") for number in range(10)])
-    ids = Ids(table, FILE)
-    for line, name in enumerate(names, 2):
-        assert ids.find(name, line).image_id == name
-    ids.finish()
+    return Ids(table, names)
 
 
-def test_the_first_line_with_an_unknown_id_is_refused() -> None:
-    checked()
-    checked("i3", "i9", "i3", "i0")
-    for absent in (["x", "y"], ["y", "x"], [f"x{number}" for number in range(9)]):
-        with pytest.raises(InputError) as error:
-            checked("i3", "i4", *absent, "i5", *absent)
-        assert str(error.value).startswith("f.csv, line 4: ")
-        assert f"({len(absent)} such ids)" in str(error.value)
-
-
-def test_ids_are_compared_in_any_number() -> None:
-    many = ["i1"] * 5000
-    checked(*many)
-    with pytest.raises(InputError, match="line 5002: "):
-        checked(*many, "x", "i1")
+def test_ids_that_the_table_lacks_are_refused_wherever_they_are() -> None:
+    for names in ((), ("i3", "i9", "i3", "i0"), ("i1",) * 5000, ("x", "i3", "y", "i4", "x"), ("i1",) * 5000 + ("x",)):
+        finder = ids(*names)
+        for name in names:
+            if name in ("x", "y"):
+                with pytest.raises(UnusableRowError, match=f"no image_id '{name}' in images=") as error:
+                    finder.find(name)
+                assert error.value.reason == "no_such_picture"
+            else:
+                assert finder.find(name).image_id == name
 
 
 def test_only_web_addresses_are_urls() -> None:
-    assert Urls().find("HTTPS://i.example/a.jpg?b=c", 2).name == "HTTPS://i.example/a.jpg?b=c"
+    assert Urls().find("HTTPS://i.example/a.jpg?b=c").name == "HTTPS://i.example/a.jpg?b=c"
     for name in ("a.jpg", "ftp://i.example/a.jpg", "https://", "https://i.example/a b.jpg", "http://[", ""):
-        with pytest.raises(NoPictureError):
-            Urls().find(name, 2)
+        with pytest.raises(UnusableRowError):
+            Urls().find(name)
 
 
 def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
@@ -54,14 +43,14 @@ def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
     for name in ("a/b.png", "B.JPG", decomposed, *both, either, *several):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
-    paths = Paths(str(tmp_path), FILE)
+    paths = Paths(str(tmp_path))
     cases = {
         "a/b.png": "a/b.png", f"{tmp_path}/a/b.png": "a/b.png", "./a//b.png": "a/b.png", "a/../B.JPG": "B.JPG",
         decomposed: decomposed, composed: decomposed, "Zu\u0308rich.png": either, either: either, both[0]: both[0],
         both[1]: both[1],
     }  # fmt: skip
     for name, path in cases.items():
-        picture = paths.find(name, 3)
+        picture = paths.find(name)
         assert (picture.image_id, picture.name) == (content_id(path), f"{tmp_path}/{path}"), name
     hints = {
         "b.png": "there is 'a/b.png'", "a\\b.jpg": "there is 'B.JPG'", "x\\b.png": "there is 'a/b.png'",
@@ -72,20 +61,19 @@ def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
         "a/\u212b.png": "there is 'a/\u00c5.png'",  # a third form of two names
     }  # fmt: skip
     for name, hint in hints.items():
-        with pytest.raises(InputError) as error:
-            paths.find(name, 7)
+        with pytest.raises(UnusableRowError) as error:
+            paths.find(name)
         message = str(error.value)
-        assert message.startswith(f"f.csv, line 7: no picture {name!r} among the 15 files of pictures.path={tmp_path}")
+        assert message.startswith(f"no picture {name!r} among the 15 files of pictures.path={tmp_path}")
         assert message.partition(f"pictures.path={tmp_path}")[2] == (f"; {hint}" if hint else "")
-    paths.finish()
 
 
 def test_a_percent_encoded_name_has_a_hint(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("sub/a b.png", "c%20d.png"):
         (tmp_path / name).write_bytes(b"x")
-    paths = Paths(str(tmp_path), FILE)
+    paths = Paths(str(tmp_path))
     for name, hint in {"sub/a%20b.png": "sub/a b.png", "a%20B.png": "sub/a b.png", "c d.png": "c%20d.png"}.items():
-        with pytest.raises(InputError, match=rf"; there is '{hint}'$"):
-            paths.find(name, 2)
-    assert paths.find("c%20d.png", 2).image_id == content_id("c%20d.png")
+        with pytest.raises(UnusableRowError, match=rf"; there is '{hint}'$"):
+            paths.find(name)
+    assert paths.find("c%20d.png").image_id == content_id("c%20d.png")

@@ -155,8 +155,11 @@ def test_targets_and_gold_are_distinct_entries() -> None:
     assert alone["attributes"] == [("m", "c, a"), ("l", "a; b ;;a")]
     none = items_of(row | {"l": None, "m": None, "g": None}, *keys, "columns.attributes=[]")[0].item
     assert (none["targets"], none["gold"], none["attributes"]) == (None, None, [])
-    with pytest.raises(InputError, match="F: line 2: gold 'd' is not among the targets a, b, c; "):
-        items_of(row | {"g": "a;d;e"}, *keys)
+    wrong = row | {"g": "a;d;e"}
+    reject = reader_of(tuple(wrong), *keys).items(2, wrong)
+    assert isinstance(reject, Reject)
+    assert (reject.position, reject.reason) == (2, "gold_not_a_target")
+    assert reject.message.startswith("gold 'd' is not among the targets a, b, c; ")
 
 
 def test_an_empty_list_says_that_no_label_is_right_and_an_empty_cell_that_it_is_unknown() -> None:
@@ -251,17 +254,6 @@ def test_columns_of_a_list_of_pictures_and_those_that_fit_nothing() -> None:
     reader_of(("a", "set"), texts, "item_per=note", "columns.attributes=[a]")
     reader_of(("a", "set"), texts)
     reader_of(("3",), "columns.texts.note=3")
-
-
-def test_pictures_are_checked_when_all_rows_are_read() -> None:
-    class Absent(Urls):
-        def finish(self) -> None:
-            raise InputError("absent")
-
-    cfg, file = load("items", ItemsConfig, ["input=F", "out=O", "columns.pictures=p"]), file_of("p")
-    reader = ItemRowReader(cfg, file, roles_of(cfg, file), Absent())
-    with pytest.raises(InputError, match="absent"):
-        reader.finish()
 
 
 def test_a_record_takes_the_columns_that_are_named_as_wits() -> None:
