@@ -9,7 +9,7 @@ CAIRE's methods (sections 3.1, A.3, A.4). The vision methods take the nodes of t
 base (neighbors: pictures searched in the pictures of the knowledge base, k=20) and rank them by lemma, by gloss or by
 how many of the nearest pictures each has. The other methods search all texts of the knowledge base (neighbors: pictures
 searched in the embedded R/kb/lemmas, glosses or windows, with k well above the number of nodes wanted, because a node
-has several texts). remine evaluate computes how often the right node is among the first.
+has several texts). remine link evaluate computes how often the right node is among the first.
 """
 
 import sys

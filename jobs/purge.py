@@ -37,7 +37,7 @@ from jobs.store.runs import place
 
 # What to do about a file that mentions a picture and is kept.
 REMEDY = (
-    "names a picture and was not changed; if a job wrote it (release, export, concepts, tric_rank, report), run that "
+    "names a picture and was not changed; if a job wrote it (release, export, concepts, tric rank, report), run that "
     "job again; otherwise remove it yourself"
 )
 

@@ -1,11 +1,20 @@
 """Compute metrics of ratings and write one self-contained page -> table `metrics` and `index.html`.
 
     remine report 'ratings=[R/ratings/*,R/people]' images=R/images records=R/records out=R/report
+    remine report input=ratings.csv columns.item=image columns.rater=who columns.value=score out=F
+    remine report input=judgments.csv task=crowdtruth columns.value=answer out=F
+    remine report input=answers.csv task=dsg people=likert.csv out=F
 
 The page has counts after each step, distributions of answers by rater and question, a gallery and the metrics that the
 tables allow: agreement among raters, scores of models, models against people and gold, spans, scene graphs
 (docs/metrics.md). It loads nothing and runs no script; pictures are blurred until the reader shows them. The job writes
-OUT/index.html and the table OUT/metrics, and replaces an earlier report there.
+OUT/index.html, OUT/metrics.csv and the table OUT/metrics, and replaces an earlier report there.
+
+With input=, the ratings are the rows of a file, whose columns can also be attributes of items (metrics.disaggregate=)
+and of people (metrics.groups=); numeric answers form a scale, other answers categories. The task `crowdtruth` computes
+the quality of units, workers and annotations of a closed task (CrowdTruth 2.0); `dsg` computes scores of scene graphs
+with and without dependencies, and their correlation with people's ratings. Columns that are not named are looked up
+under their names in the released data sets.
 """
 
 import sys
@@ -14,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from actors.quantities import quantity
 from jobs.analysis import metric_settings
 from jobs.analysis.conditions import CONDITION
+from jobs.analysis.file_analysis import RatedFile
 from jobs.analysis.metrics_output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_metrics import compute_results
@@ -25,11 +35,12 @@ from jobs.judging.kept_rubric import read_rubrics
 from jobs.metrics.rated_question import MetricSettings
 from jobs.page import gallery
 from jobs.page.build import report_page, wording
+from jobs.page.file_report import refuse_idle, report_of_file
 from jobs.page.render import render
 from jobs.papers.paper_tables import PaperFigure, write_parts
 from jobs.papers.study import PaperSettings, Study, arrange_paper, check_paper, no_part
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
@@ -37,19 +48,16 @@ from jobs.store.files import locations
 
 
 @dataclass
-class ReportConfig(ReportInputs):
-    """Keys of `report`; only `out` is required."""
+class ReportConfig(ReportInputs, RatedFile):
+    """Keys of `report`: tables, or a file."""
 
     ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
     questions_rubric: str = "dsg"  # rubric of the answers to the questions of scene graphs
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
-    metrics: MetricSettings = field(default_factory=MetricSettings)
     # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
     paper: PaperSettings = conf_group(None, PaperSettings)
-    title: str = ""  # title of the page; empty: the names of the rubrics
     gallery: int = 48  # number of pictures and items on the page
     gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number
-    out: str = MISSING  # a folder: index.html and the table metrics
 
 
 def check(cfg: ReportConfig) -> None:
@@ -59,6 +67,7 @@ def check(cfg: ReportConfig) -> None:
             raise InputError("must be at least 0", key=key, value=value)
     metric_settings.check(cfg.metrics)
     check_paper(cfg.paper)
+    refuse_idle(cfg)
 
 
 def _added(paper: PaperSettings) -> MetricSettings:
@@ -79,10 +88,12 @@ def execute(cfg: ReportConfig) -> Manifest:
         InputError: the value of a key is not allowed, or a table cannot be used; nothing was written.
     """
     check(cfg)
+    if cfg.input is not None:
+        return report_of_file(cfg)
     tables = open_inputs(cfg)
     rubrics = read_rubrics(tables.ratings)
     models = rating_tables.read_raters([*tables.ratings, *tables.responses])
-    refuse_foreign(cfg.out, "index.html")
+    refuse_foreign(cfg.out, "index.html", "metrics.csv")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
 

@@ -227,13 +227,13 @@ WRITTEN_BY: dict[str, tuple[str, ...]] = {  # the jobs that write a table, for m
     "terms": ("terms",),
     "records": ("mine", "curate", "items", "candidates"),
     "images": ("fetch", "generate_images"),
-    "texts": ("items", "kb", "prompts", "tric_captions"),
+    "texts": ("items", "kb", "prompts", "tric captions"),
     "nodes": ("kb",),
     "node_images": ("kb",),
-    "items": ("items", "pairs", "review_links", "generate_images", "tric_items"),
+    "items": ("items", "pairs", "link review", "generate_images", "tric items"),
     "embeddings": ("embed",),
-    "neighbors": ("retrieve", "candidates", "tric_rank"),
-    "links": ("link", "link_names"),
+    "neighbors": ("retrieve", "candidates", "tric rank"),
+    "links": ("link", "link names"),
     "responses": ("generate",),
     "questions": ("questions",),
     "ratings": ("judge", "loglik", "zero_shot", "parse", "calibrate", "question_scores", "import_ratings"),
@@ -241,7 +241,7 @@ WRITTEN_BY: dict[str, tuple[str, ...]] = {  # the jobs that write a table, for m
     "remarks": ("import_ratings",),
     "raters": ("import_ratings",),
     "assignments": ("annotate",),
-    "metrics": ("report", "analyze", "evaluate", "tric_rank", "tric_rerank", "tric_statistics"),
+    "metrics": ("report", "link evaluate", "tric rank", "tric rerank", "tric statistics"),
 }
 
 

@@ -109,7 +109,7 @@ def _repair(uri: str) -> dict[str, int]:
     missing = any(fault.missing for fault in faults)
     _refuse(uri, [fault for fault in faults if not fault.damaged and not fault.missing])
     again = "run the command that writes the table again" if moved or missing else "nothing to repair"
-    kept = f", and remine gc {uri}, which removes the damaged ones" if moved else ""
+    kept = f", and remine rm {uri} interrupted=true, which removes the damaged ones" if moved else ""
     say(f"verify: {uri}: {quantity(len(moved), 'damaged file')} set aside; {again}{kept}")
     return {"set_aside": len(moved)}
 

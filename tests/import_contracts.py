@@ -14,8 +14,8 @@ def layers() -> list[str]:
 
     In import-linter's notation modules separated by "|" must not import each other, those separated by ":" may.
     """
-    commands = {path.stem for path in JOBS.glob("*.py")} - {"__init__", "__main__", *SHARED}
-    folders = {path.parent.name for path in JOBS.glob("*/__init__.py")}
+    commands = {path.stem for path in JOBS.glob("*.py")} - {"__init__", "__main__", *SHARED} | {"steps"}
+    folders = {path.parent.name for path in JOBS.glob("*/__init__.py")} - {"steps"}
     return ["__main__", " | ".join(sorted(commands)), " : ".join(sorted(folders)), *SHARED]
 
 

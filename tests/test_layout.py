@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs.runtime.command_line.commands import COMMANDS, GROUPS
+
 ROOT = Path(__file__).parents[1]
 NO_COMMANDS = {"__init__", "__main__", "errors", "tables"}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -178,23 +180,30 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def command_files() -> list[Path]:
+    """Return the files of commands and of steps of commands."""
+    files = [*(ROOT / "jobs").glob("*.py"), *(ROOT / "jobs" / "steps").glob("*.py")]
+    return sorted(path for path in files if path.stem not in NO_COMMANDS)
+
+
 def test_every_file_directly_in_jobs_is_a_command_of_its_name() -> None:
-    for path in sorted((ROOT / "jobs").glob("*.py")):
-        if path.stem in NO_COMMANDS:
-            continue
+    for path in command_files():
         jobs = [
             ast.unparse(node.value)
-            for node in modules()[f"jobs.{path.stem}"].body
+            for node in modules()[module_name(path)].body
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "JOB"
         ]
-        assert [job.split("(")[1].split(",")[0].strip("'\"") for job in jobs] == [path.stem], path
+        name = path.stem.replace("_", " ", 1) if path.parent.name == "steps" else path.stem
+        assert [job.split("(")[1].split(",")[0].strip("'\"") for job in jobs] == [name], path
+        if path.parent.name == "steps":
+            continue
         last = ast.unparse(modules()[f"jobs.{path.stem}"].body[-1])  # of `python -m jobs.NAME`
         assert last == f"if __name__ == '__main__':\n    sys.exit(cli.main('{path.stem}'))", path
 
 
 def test_commands_read_from_top_to_bottom() -> None:
-    lines = {path.stem: len(path.read_text().splitlines()) for path in (ROOT / "jobs").glob("*.py")}
-    assert {name: count for name, count in lines.items() if name not in NO_COMMANDS and count > MOST_LINES} == {}
+    lines = {path.stem: len(path.read_text().splitlines()) for path in command_files()}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_every_file_directly_in_actors_is_a_stage_or_listed() -> None:
@@ -224,10 +233,10 @@ def test_every_folder_of_code_is_listed() -> None:
     assert folders - listed == set()
 
 
-def test_commands_have_a_place_in_the_readme() -> None:
+def test_commands_have_a_place_in_the_readme_and_in_the_list_of_remine() -> None:
     readme = (ROOT / "README.md").read_text()
-    commands = {path.stem for path in (ROOT / "jobs").glob("*.py")} - NO_COMMANDS
-    assert {name for name in commands if f"`{name}`" not in readme} == set()
+    assert {name for name in COMMANDS if f"`{name}`" not in readme} == set()
+    assert sorted(" ".join(GROUPS.values()).split()) == sorted(COMMANDS)
 
 
 def test_paths_in_texts_exist() -> None:

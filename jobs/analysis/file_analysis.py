@@ -1,4 +1,4 @@
-"""The parts of `jobs.analyze`: its keys, the columns of its file, and one function per task.
+"""Ratings in a file for `report input=`: the keys, the columns of the file, and one function per task.
 
 `agreement` compares the raters of a file, by question: numeric answers form a scale, other answers are categories.
 `crowdtruth` is CrowdTruth 2.0 of judgements. `dsg` is of scene graphs: a model's answers in one file, people's ratings
@@ -20,7 +20,7 @@ from jobs.analysis.attributes import items_of, raters_of, units_of
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import MAX_PEOPLE_SHOWN, add_units, of_all_people
 from jobs.corpora.user_tables import batches, column_names, select_columns
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.metrics import dsg
 from jobs.metrics.crowdtruth import CrowdTruthTask
 from jobs.metrics.distributions import Distribution, Distributions
@@ -33,6 +33,14 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
 
 TASKS = ("agreement", "crowdtruth", "dsg")
+TASK_OF_KEY = {  # key -> the only task that uses it
+    "people": "dsg",
+    "missing": "agreement",
+    "scale": "agreement",
+    "separator": "crowdtruth",
+    "annotations": "crowdtruth",
+    "empty": "crowdtruth",
+}
 # Keys of `metrics` that need tables: models, responses, concepts, spans, conditions.
 TABLES_ONLY = frozenset({"group_by", "baseline_condition", "leave_out", "concept", "overlap", "text_overlap"})
 # Names of columns in released files: for CrowdTruth those of its two platforms (Figure Eight, Mechanical Turk) and of
@@ -128,49 +136,52 @@ class PeopleColumns:
 
 
 @dataclass
-class AnalyzeConfig:
-    """Keys of `analyze`."""
+class RatedFile:
+    """Keys for ratings in a file, in place of tables."""
 
-    input: str = MISSING  # a CSV, TSV or Parquet file
-    out: str = MISSING  # a folder: index.html, metrics.csv and the table metrics
-    task: str = "agreement"  # agreement, crowdtruth or dsg
-    columns: Columns = field(default_factory=Columns)
-    encoding: str | None = None  # rarely: of CSV; null: by its byte-order mark, else UTF-8
-    # agreement: texts in columns.value that mean no answer, such as [n/a, unsure]
+    input: str | None = None  # in place of tables: a CSV, TSV or Parquet file with one rating per row
+    task: str = "agreement"  # rarely: of input=: agreement, crowdtruth or dsg
+    columns: Columns = field(default_factory=Columns)  # of input=
+    encoding: str | None = None  # rarely: of input= as CSV; null: by its byte-order mark, else UTF-8
+    # rarely: of input=: texts in columns.value that mean no answer, such as [n/a, unsure] (agreement)
     missing: list[str] = field(default_factory=list)
-    # agreement: lowest and highest answer of the scale, [1,5]; without it, metrics that depend on it are undefined
+    # of input=: lowest and highest answer, [1,5]; without it, metrics that depend on it are undefined (agreement)
     scale: list[float] = field(default_factory=list)
-    keep_rows: dict[str, str] = field(default_factory=dict)  # column: text; read only rows with this text
-    separator: str | None = None  # rarely: crowdtruth: separates several annotations in a cell
-    annotations: list[str] = field(default_factory=list)  # rarely: crowdtruth: the closed set; empty: those in the file
-    empty: str | None = None  # rarely: crowdtruth: the annotation of an empty cell; null: empty cells do not count
-    people: str | None = None  # dsg: a file of people's ratings
-    # rarely: names of columns of people's ratings of pictures (dsg)
-    people_columns: PeopleColumns = field(default_factory=PeopleColumns)
-    # what is computed, as in `report`; metrics.groups has no default, because a file has no table of raters
-    metrics: MetricSettings = field(default_factory=lambda: MetricSettings(groups=[]))
-    exclusions: str | None = None  # file of items (image_ids or URLs) whose rows are left out, one per line
-    title: str = "Metrics"  # title of the page
+    keep_rows: dict[str, str] = field(default_factory=dict)  # rarely: of input=: column: text; read only these rows
+    separator: str | None = None  # rarely: of input=: separates several annotations in a cell (crowdtruth)
+    # rarely: of input=: the closed set; empty: those in the file (crowdtruth)
+    annotations: list[str] = field(default_factory=list)
+    empty: str | None = None  # rarely: of input=: annotation of an empty cell; null: it does not count (crowdtruth)
+    people: str | None = None  # rarely: next to input=: a file of people's ratings (dsg)
+    people_columns: PeopleColumns = field(default_factory=PeopleColumns)  # rarely: of people=
+    metrics: MetricSettings = field(default_factory=MetricSettings)
+    exclusions: str | None = None  # file of pictures that must not be used, one per line
+    title: str = ""  # title of the page; empty: the names of the rubrics, or Metrics of input=
+    out: str = MISSING  # a folder: index.html, metrics.csv and the table metrics
 
 
-def check_settings(cfg: AnalyzeConfig) -> None:
-    """Check the scale, and that the task uses all keys that are set.
+def check_settings(cfg: RatedFile) -> None:
+    """Check the task and the scale, and that the task uses all keys that are set.
 
     Raises:
-        InputError: the scale is invalid, or a key is set without effect.
+        InputError: the task or the scale is invalid, or a key is set without effect.
     """
+    check_choice("task", cfg.task, TASKS)
+    for key, task in TASK_OF_KEY.items():
+        if getattr(cfg, key) and cfg.task != task:
+            raise InputError(f"{key}=: only task={task} uses it; remove the key")
     if cfg.scale and (len(cfg.scale) != 2 or not cfg.scale[0] < cfg.scale[1]):
         raise InputError(f"scale={cfg.scale}: must be the lowest and the highest answer, such as [1,5]")
     if wrong := [name for name, raters in cfg.metrics.ensembles.items() if isinstance(raters, dict)]:
         raise InputError("a file has no rubrics; must be a list of raters (globs)", key=f"metrics.ensembles.{wrong[0]}")
-    default = AnalyzeConfig().metrics
+    default = MetricSettings()
     without = {f.name for f in fields(MetricSettings)} - {"stop"} if cfg.task != "agreement" else TABLES_ONLY
     without = without | {"stop"} if cfg.task == "dsg" else without
     if idle := sorted(name for name in without if getattr(cfg.metrics, name) != getattr(default, name)):
         raise InputError(f"task={cfg.task} does not use it", key=f"metrics.{idle[0]}", remedy="remove the key")
 
 
-def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
+def find_columns(cfg: RatedFile, uri: str) -> dict[str, list[str]]:
     """Return the file's columns for each field: the configured ones, else those named as in released data sets.
 
     A required field without either is the column of the same name.
@@ -199,7 +210,7 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
     if cfg.task == "agreement":
         attributes = {
             "disaggregate": sorted(metric_settings.compared_attributes(cfg.metrics)),
-            "groups": cfg.metrics.groups,
+            "groups": cfg.metrics.groups or [],
             "unit": [cfg.metrics.unit] if cfg.metrics.unit else [],
         }
         for key, parts in attributes.items():
@@ -220,7 +231,7 @@ def named_columns(configured: str | None, available: Sequence[str]) -> list[str]
 
 
 def read_rows(
-    cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+    cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
 ) -> Iterator[pa.Table]:
     """Yield batches of the rows that keep_rows= keeps, without excluded items: one string column per field.
 
@@ -304,7 +315,7 @@ def _in_order(distribution: Distribution, answers: Sequence[str]) -> Distributio
 
 
 def file_agreement(
-    cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+    cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
 ) -> FileAnalysis:
     """Return the metrics and distributions of a file of ratings.
 
@@ -314,7 +325,10 @@ def file_agreement(
     unit = cfg.metrics.unit
     attributes_named = {*metric_settings.compared_attributes(cfg.metrics), *filter(None, [unit])}
     names = sorted({part for name in attributes_named for part in name.split("+")})
-    item_attributes, rater_attributes = ColumnAttributes("item", names), ColumnAttributes("rater", cfg.metrics.groups)
+    item_attributes, rater_attributes = (
+        ColumnAttributes("item", names),
+        ColumnAttributes("rater", cfg.metrics.groups or []),
+    )
     attribute_columns = {
         attributes.column(name): [name]
         for attributes in (item_attributes, rater_attributes)
@@ -368,7 +382,7 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
         )
 
 
-def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter) -> set[str]:
+def _scales(cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter) -> set[str]:
     """Return the questions whose answers are all numbers.
 
     Print a warning if only some answers of a question are numbers, because one other answer makes it categorical, and
@@ -429,7 +443,7 @@ def _as_ratings(batch: pa.Table, scales: Collection[str], *, first: int) -> pa.T
 
 
 def file_crowdtruth(
-    cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+    cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
 ) -> FileAnalysis:
     """Return CrowdTruth metrics, by the last judgement if a worker judged a unit several times (as in the
     reference)."""
@@ -475,7 +489,7 @@ def file_crowdtruth(
 
 
 def file_scene_graphs(
-    cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+    cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
 ) -> FileAnalysis:
     """Return DSG metrics of the answers in the file, and their correlation with people's ratings if there are any."""
     pictures: dict[str, dict[str, dsg.DsgQuestion]] = defaultdict(dict)
@@ -522,7 +536,7 @@ def _is_valid(uri: str, word: str | None) -> bool:
     raise InputError(f"columns.valid has the text {word!r}; must be yes or no", place=uri)
 
 
-def _people(cfg: AnalyzeConfig, exclusion_filter: ExclusionFilter) -> dict[str, float]:
+def _people(cfg: RatedFile, exclusion_filter: ExclusionFilter) -> dict[str, float]:
     """Return people's mean rating of each picture."""
     uri = locations.find(cfg.people or "")[0].uri
     scores_of: dict[str, list[float]] = defaultdict(list)

@@ -94,12 +94,12 @@ def attributes(settings: MetricSettings) -> set[str]:
 
 
 def check_groups(settings: MetricSettings, *, has_raters: bool) -> None:
-    """Check that there is a table of raters if groups of people other than the default are set.
+    """Check that there is a table of raters if groups of people are set.
 
     Raises:
-        InputError: other groups are set, and there is no table of raters.
+        InputError: groups are set, and there is no table of raters.
     """
-    if not has_raters and settings.groups not in ([], MetricSettings().groups):
+    if not has_raters and settings.groups:
         why = "needs a table of raters with these columns"
         raise InputError(why, key="metrics.groups", value=settings.groups, remedy="set raters=")
 

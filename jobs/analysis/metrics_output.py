@@ -1,19 +1,23 @@
-"""Tables of metrics: writing that of `report` and `analyze`, and reading those of other jobs such as evaluate.
+"""Metrics as a table, as CSV and as lines: those that `report` writes, and tables of other jobs that it reads.
 
 No file of another program is overwritten.
 """
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from jobs.corpora import cell_texts
 from jobs.errors import InputError
-from jobs.metrics.metric import COLUMNS, Metric, metrics_table
+from jobs.metrics.metric import COLUMNS, Metric, metrics_table, wide
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
 from jobs.store.runs.small_table import write_small
 
+MAX_SHOWN = 40  # lines on the terminal; all metrics are in the files
 TABLE = "table"  # dim with the table's name
 
 
@@ -34,15 +38,50 @@ def refuse_foreign(out: str, *names: str) -> None:
 def write_metrics(
     out: str, metrics: Iterable[Metric], *, inputs: Sequence[Object], identity: dict[str, Any], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Write the table OUT/metrics, replacing an earlier one, and return its manifest with its location (`out`)."""
+    """Write the table OUT/metrics and OUT/metrics.csv, replacing earlier ones.
+
+    Returns:
+        The manifest of the table with its location (`out`).
+    """
+    place, metrics = locations.absolute(out), list(metrics)
+    locations.replace(locations.join(place, "metrics.csv"), as_csv(metrics).encode())
     return write_small(
-        locations.join(locations.absolute(out), "metrics"),
+        locations.join(place, "metrics"),
         metrics_table(metrics),
         table="metrics",
         identity=identity,
         config=settings,
         inputs=tuple(inputs),
     )
+
+
+def as_csv(metrics: Sequence[Metric]) -> str:
+    """Return the metrics as CSV, one line per metric; see `jobs.metrics.metric.wide`."""
+    columns, rows = wide(metrics)
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(columns)
+    writer.writerows([cell_texts.escape_cell(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def metric_lines(metrics: Sequence[Metric]) -> Iterator[str]:
+    """Yield the first metrics as lines for the terminal: those of groups of raters before those of single ones."""
+    for metric in metrics:
+        if metric.name == "ratings_repeated" and metric.value:
+            yield (
+                f"{metric.dims['question']}: {metric.value:,.0f} duplicate (rater, item) rows; scores are averaged, "
+                "and of categories the first counts"
+            )
+    shown = sorted((m for m in metrics if "unit" not in m.dims), key=lambda m: "rater" in m.dims)  # groups first
+    for metric in shown[:MAX_SHOWN]:
+        dims = ", ".join(f"{name} {value}" for name, value in metric.dims.items() if name != "rubric")
+        value = "undefined" if metric.value is None else f"{metric.value:.4f}"
+        interval = "" if metric.low is None else f" [{metric.low:.4f}, {metric.high:.4f}]"
+        reason = f" ({metric.reason})" if metric.value is None else ""
+        yield f"{metric.name:28} {value}{interval} n={metric.n:,} {dims}{reason}"
+    if len(shown) > MAX_SHOWN:
+        yield f"… and {len(shown) - MAX_SHOWN:,} more"
 
 
 def read_computed(sources: Sequence[TableSource]) -> Iterator[Metric]:

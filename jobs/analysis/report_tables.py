@@ -39,6 +39,7 @@ ON_CARDS = (
     "raw",
     "comment",
 )
+GROUPS = ("country",)  # columns of raters that divide people into groups, by default
 MAX_PEOPLE_SHOWN = 8  # with more people, the page shows their pooled distribution
 
 
@@ -141,7 +142,7 @@ def summarize_ratings(
             of_source.add(batch)
             pooled.add(of_all_people(batch))
     reduction.units = read_units(tables.items, tables.responses, settings.unit)
-    groups = settings.groups if tables.raters else ()
+    groups = () if not tables.raters else GROUPS if settings.groups is None else settings.groups
     raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
     if not are_separate(condition_groups(reduction, raters.kinds)):
         distributions, pooled = distributions.without(CONDITION), pooled.without(CONDITION)
@@ -202,9 +203,8 @@ class ReportInputs:
     remarks: list[str] = field(default_factory=list)  # tables, or globs: people's free text, next to their ratings
     texts: list[str] = field(default_factory=list)  # tables, or globs: texts of the spans, for metrics of tokens
     questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
-    # rarely: tables of metrics of other jobs (evaluate, tric_rank, …), or globs, for the tables of a paper
+    # rarely: tables of metrics of other jobs (link evaluate, tric rank, …), or globs, for the tables of a paper
     computed: list[str] = field(default_factory=list)
-    exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.selection.exclusions)
 
 
 def open_inputs(inputs: ReportInputs) -> ReportTables:

@@ -161,7 +161,7 @@ def read_captions(split: Split, captions: TableSource, vectors: TableSource) -> 
     for wording, text_of in ids.items():
         if set(text_of) != set(split.captions):
             raise InputError(
-                "not the captions of this split; run remine tric_captions on the split", place=captions.uri
+                "not the captions of this split; run remine tric captions on the split", place=captions.uri
             )
         texts = [text_of[index] for index in split.captions]
         if missing := [text for text in texts if text not in vector_of]:
@@ -174,7 +174,7 @@ def read_captions(split: Split, captions: TableSource, vectors: TableSource) -> 
             if (template, bucket(day, template)) not in worded:
                 raise InputError(
                     f"no captions worded for {bucket(day, template)} ({template}); run "
-                    "remine tric_captions on the split",
+                    "remine tric captions on the split",
                     place=captions.uri,
                 )
     return worded
@@ -207,7 +207,7 @@ class Reranking:
 
 
 def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -> Ranked:
-    """Return the ranking in table `neighbors` (remine tric_rank) by position in the split.
+    """Return the ranking in table `neighbors` (remine tric rank) by position in the split.
 
     Raises:
         InputError: the tables are not of this split, or there is no ranked picture.
@@ -222,17 +222,17 @@ def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -
         for query, rank, item in zip(*columns, strict=True):
             if query not in position_of:
                 raise InputError(
-                    f"{query} is not a picture of this split; run remine tric_rank on it", place=neighbors.uri
+                    f"{query} is not a picture of this split; run remine tric rank on it", place=neighbors.uri
                 )
             if index_of.get(item) not in split.captions:
                 raise InputError(
                     f"{item} is not in {captions.uri}, or not a caption of this split; run "
-                    "remine tric_rank with these captions",
+                    "remine tric rank with these captions",
                     place=neighbors.uri,
                 )
             places[position_of[query]][rank] = index_of[item]
     if not places:
-        raise InputError("no ranked picture; run remine tric_rank on this split", place=neighbors.uri)
+        raise InputError("no ranked picture; run remine tric rank on this split", place=neighbors.uri)
     return {position: [of_rank[rank] for rank in sorted(of_rank)] for position, of_rank in sorted(places.items())}
 
 

@@ -1,4 +1,4 @@
-"""Annotations by people: the code that `annotate`, `import_ratings` and `review_links` share.
+"""Annotations by people: the code that `annotate`, `import_ratings` and `link review` share.
 
 `study` makes a form and a plan from tables (`shown_items`, `assignment`), and the files of an annotation tool. The
 readers (`tabular`, `label_studio`, `prodigy`, `century_annotations`) yield batches of Arrow tables with one of the

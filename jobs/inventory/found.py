@@ -1,4 +1,4 @@
-"""The tables at or below a folder, what each of them contains, and how `ls`, `rm`, `gc`, `copy` and `diff` print it."""
+"""The tables at or below a folder, what each of them contains, and how `ls`, `rm`, `copy` and `diff` print it."""
 
 import glob
 from collections import defaultdict

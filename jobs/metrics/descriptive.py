@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, exact, undefined
 
-TABLE = "the table of jobs.tric_statistics"
+TABLE = "the table of jobs.steps.tric_statistics"
 _REASON = "no interval: it describes these values only"
 _STATISTICS = {
     name: MetricKind(name, place=TABLE).defined_as(f"{words} (TRIC, section VI.B); n counts values.")

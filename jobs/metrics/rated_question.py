@@ -40,7 +40,8 @@ class MetricSettings:
     # raters (globs) whose answers are right, in addition to those of kind gold
     gold: list[str] = field(default_factory=list)
     positive: float = 4.0  # rarely: lowest score at which the label holds
-    groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that divide people into groups
+    # columns of raters=, or of the file input=, that divide people into groups; null: country of raters=
+    groups: list[str] | None = None
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
     # rarely: attribute of items whose values are the independent units of intervals, such as prompt; null: the picture
     unit: str | None = None

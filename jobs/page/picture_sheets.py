@@ -1,6 +1,6 @@
 """A CSV next to a page of pictures, for one person: neighbours of prompts to choose among, and examples of links.
 
-`jobs.choose` writes the first, `jobs.show_links` the second.
+`jobs.choose` writes the first, `jobs.steps.link_show` the second.
 """
 
 import base64

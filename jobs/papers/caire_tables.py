@@ -267,7 +267,7 @@ def _accuracy(study: Study, metrics: dict[tuple[str, str, int], Metric]) -> Pape
         row_headers=("Method",),
         columns=tuple(levels),
         rows=tuple(rows),
-        notes=("Each row is a table of remine evaluate named after the method; n counts pictures.",),
+        notes=("Each row is a table of remine link evaluate named after the method; n counts pictures.",),
     )
 
 

@@ -1,4 +1,4 @@
-"""The tables and figures of TRIC (Pokrywka et al., 2023), from metrics of tric_statistics, tric_rank and tric_rerank.
+"""The tables and figures of TRIC (Pokrywka et al., 2023), from metrics of tric statistics, tric rank and tric rerank.
 
 Of the splits, table I, section VI.B and figures 4 to 7; of rankings, table II, and the judge's, which is ours.
 """

@@ -42,7 +42,7 @@ SHOWN = 10  # names of files that are printed
 ROWS = 10_000  # of a Parquet file of others, at a time
 HEAD = 4096  # first bytes, by which pages and binary files are recognised
 TASKS = (*TOOLS, "pictures")  # folders next to `assignments`
-PAGE, SHEETS = "index.html", ("choose.csv", "rankings.csv")  # of `choose` and `show_links`
+PAGE, SHEETS = "index.html", ("choose.csv", "rankings.csv")  # of `choose` and `link show`
 GENERATOR = b'<meta name="generator" content="remine">'  # what all pages have in their heads
 INDEX, INDEX_IDS = "corpus.faiss", "ids.parquet"  # of `retrieve faiss.out=`
 REJECTED = "_rejects"
@@ -208,7 +208,7 @@ def not_checked(uris: Sequence[str]) -> str:
 
 
 def pages_with_pictures(others: OtherFiles) -> list[str]:
-    """Return the uris of the pages of `report`, `choose` and `show_links`, which embed pictures without naming them."""
+    """Return the uris of the pages of `report`, `choose` and `link show`, which embed pictures without naming them."""
     ours = _Ours(others)
     return [uri for uri in others.uris if ours.is_page(uri)]
 

@@ -26,12 +26,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.ids import content_id
+from jobs.runtime.command_line.commands import module_of
 from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.files.spool import sweep
 from jobs.store.reading import open_table
 from tests import factories, reliability, wikidata
 from tests.jobs.running_job import process_name
+from tests.jobs.small_jobs import job_of
 
 IN_A_ROW = 5  # kills before a command may complete its table
 WAIT_S = 600.0  # for a command to end
@@ -168,8 +170,8 @@ class Drill:
         self.scratch.mkdir(exist_ok=True)
         self.out = self.out or str(self.folder)
         self.context = mp.get_context("forkserver")
-        self.command = self.job.split()[0]
-        self.context.set_forkserver_preload([*PRELOADED, f"jobs.{self.command}"])
+        self.command = job_of(self.job)
+        self.context.set_forkserver_preload([*PRELOADED, module_of(self.command)])
 
     def start(self, out: str) -> BaseProcess:
         self.runs += 1

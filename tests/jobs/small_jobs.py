@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.ids import content_id
+from jobs.runtime.command_line.commands import JOBS
 from tests.factories import (
     DIM,
     century_rating,
@@ -37,10 +38,15 @@ TITLES = "\n".join(json.dumps(TITLE | {"page_title": f"War {n}"}) for n in range
 FACTS = {"encoder": "e", "preprocessing": "p"}
 SMALL_JOBS = (
     *("prompts", "items", "items from responses", "pairs", "annotate", "copy", "terms from responses"),
-    *("items from links", "link_names", "review_links", "evaluate", "candidates", "concepts", "calibrate"),
-    *("question_scores", "import_ratings", "analyze", "report", "tric_captions", "tric_rank", "tric_items"),
-    *("tric_rerank", "tric_statistics"),
+    *("items from links", "link names", "link review", "link evaluate", "candidates", "concepts", "calibrate"),
+    *("question_scores", "import_ratings", "report of a file", "report", "tric captions", "tric rank", "tric items"),
+    *("tric rerank", "tric statistics"),
 )
+
+
+def job_of(name: str) -> str:
+    """Return the job of a small job, whose name may also say a kind of input."""
+    return name if name in JOBS else name.partition(" ")[0]
 
 
 def in_units(rows: Sequence[dict[str, Any]]) -> list[Sequence[dict[str, Any]]]:
@@ -131,9 +137,9 @@ def _of_links(folder: Path) -> dict[str, list[str]]:
     kb = f"kb.path={folder}/kb"
     return {
         "items from links": [f"links={folder}/links", kb, "unit_rows=3"],
-        "link_names": [f"responses={folder}/names", kb],
-        "review_links": [f"links=[{folder}/links]", kb],
-        "evaluate": [f"ranked={folder}/links", f"gold={gold}"],
+        "link names": [f"responses={folder}/names", kb],
+        "link review": [f"links=[{folder}/links]", kb],
+        "link evaluate": [f"ranked={folder}/links", f"gold={gold}"],
         "candidates": [f"neighbors={folder}/near", f"corpus.path={folder}/corpus"],
         "concepts": ["lists=[world_religions]"],
     }
@@ -174,7 +180,7 @@ def _of_ratings(folder: Path) -> dict[str, list[str]]:
         "calibrate": [f"input={folder}/loglik", f"items=[{folder}/labelled]"],
         "question_scores": [f"input={folder}/answers", f"questions={folder}/questions"],
         "import_ratings": [f"input={sheet}", "question=sensitive", "rubric=century_labels"],
-        "analyze": [f"input={sheet}", "columns.item=item_id", "columns.rater=rater", "columns.value=value"],
+        "report of a file": [f"input={sheet}", "columns.item=item_id", "columns.rater=rater", "columns.value=value"],
         "report": [f"ratings=[{folder}/people]"],
     }
 
@@ -211,9 +217,9 @@ def _of_tric(folder: Path) -> dict[str, list[str]]:
     of_split = [f"split={split}", f"captions={folder}/captions"]
     ranked = [*of_split, f"neighbors={folder}/neighbors"]
     return {
-        "tric_captions": [f"split={split}", "unit_rows=4"],
-        "tric_rank": [*of_split, f"pictures={folder}/pictures", f"vectors={folder}/vectors"],
-        "tric_items": [*ranked, "k=3", "unit_rows=1"],
-        "tric_rerank": [*ranked, f"ratings=[{folder}/ratings]"],
-        "tric_statistics": [f"path={folder}"],
+        "tric captions": [f"split={split}", "unit_rows=4"],
+        "tric rank": [*of_split, f"pictures={folder}/pictures", f"vectors={folder}/vectors"],
+        "tric items": [*ranked, "k=3", "unit_rows=1"],
+        "tric rerank": [*ranked, f"ratings=[{folder}/ratings]"],
+        "tric statistics": [f"path={folder}"],
     }

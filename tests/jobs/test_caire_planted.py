@@ -192,7 +192,7 @@ def link_and_evaluate(folder: Path) -> None:
             keys += [f"pictures={vectors}/pictures", f"kb.vectors={vectors}/{texts}"]
         run("link", *keys, f"out={folder}/links/{method}")
         keys = [f"ranked={folder}/links/{method}", f"gold={folder}/gold.csv", "group_by=dataset", "k=[1,5]"]
-        run("evaluate", *keys, f"out={folder}/linking/{method}")
+        run("link evaluate", *keys, f"out={folder}/linking/{method}")
 
 
 def judge(folder: Path) -> None:

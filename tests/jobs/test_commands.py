@@ -12,7 +12,7 @@ import yaml
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.command_line.cli import to_overrides
-from jobs.runtime.command_line.commands import JOBS
+from jobs.runtime.command_line.commands import COMMANDS, JOBS, module_of, with_step
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration import resources as res
 from tests.cases import check_cases
@@ -33,7 +33,8 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
     for line in joined.splitlines():
         if (match := COMMAND.match(line.rstrip())) and match[1] not in NO_JOBS:
             arguments = [a for a in shlex.split(match[2], comments=True) if a not in ("…", "\\")]
-            results.append((match[1], [re.sub(r"(=[\w.-]+)\|.*$", r"\1", a) for a in arguments]))
+            job, arguments = with_step(match[1], arguments) if match[1] in COMMANDS else (match[1], arguments)
+            results.append((job, [re.sub(r"(=[\w.-]+)\|.*$", r"\1", a) for a in arguments]))
     return results
 
 
@@ -66,7 +67,7 @@ def problems(texts: dict[str, str], check: Callable[[str, list[str]], None]) -> 
     return results
 
 
-DOCSTRINGS = {name: importlib.import_module(f"jobs.{name}").__doc__ or "" for name in JOBS}
+DOCSTRINGS = {name: importlib.import_module(module_of(name)).__doc__ or "" for name in JOBS}
 
 
 def test_commands_in_docstrings_compose() -> None:

@@ -25,12 +25,12 @@ SHEET = ["query_id", "prompt", "values", "rank", "item_id", "score", "url", "cho
 CHOSEN = [["q", "a thing", "{}", "1", image, "0.5", "", "x"] for image in IMAGES[:2]]
 SEVERAL = {  # the tables of jobs whose out= is a folder
     "candidates": ["records", "neighbors"],
-    "review_links": ["items", "texts"],
+    "link review": ["items", "texts"],
     "concepts": ["items", "texts"],
-    "tric_rank": ["neighbors", "metrics"],
-    "tric_rerank": ["metrics"],
+    "tric rank": ["neighbors", "metrics"],
+    "tric rerank": ["metrics"],
 }
-WITHOUT_PICTURES = ("prompts", "concepts", "tric_captions", "tric_statistics")  # have no key exclusions=
+WITHOUT_PICTURES = ("prompts", "concepts", "tric captions", "tric statistics")  # have no key exclusions=
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
     commands: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = Path(commands["evaluate"][0].removeprefix("ranked=")).parent
+    folder = Path(commands["link evaluate"][0].removeprefix("ranked=")).parent
     listed = folder.parent / "list.txt"
     excluded = identity(read_exclusions(str(listed)))
     relevance = yaml.safe_load((CONF / "rubric" / "cultural_relevance.yaml").read_text(encoding="utf-8"))
@@ -59,12 +59,12 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
         assert cli.main(job, [*commands[job], *keys, *more, f"out={out}"]) == 0
         printed = capsys.readouterr().out
         assert amounts in printed
-        assert job == "evaluate" or str(out) in printed
+        assert job == "link evaluate" or str(out) in printed
         assert ("1 of 1 entries match no picture here" in printed) == bool(more)
         for name in SEVERAL.get(job, ["."]):
             manifest = read_json(run_uri(f"{out}/{name}", MANIFEST))
             kept = {key: value for key, value in manifest["identity"].items() if key not in OF_ROWS}
-            assert kept == expected | ({"template": "none"} if (job, name) == ("tric_rank", "neighbors") else {})
+            assert kept == expected | ({"template": "none"} if (job, name) == ("tric rank", "neighbors") else {})
             assert manifest["config"]["out"] == str(out)
             uris = {o.uri for unit in begun_units(f"{out}/{name}") for o in unit.inputs}
             places = {
@@ -79,8 +79,8 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
             "template": "A realistic photo of {concept} in {country}", "language": "de",
             "axes": {"concept": ["bread", "rice"], "country": ["Peru", "Chad"]},
         }),
-        ("evaluate", ["k=[2]", "group_by=node_id", "unlisted=wrong"], "links",
-         "evaluate: 12 of 12 queries of ", {
+        ("link evaluate", ["k=[2]", "group_by=node_id", "unlisted=wrong"], "links",
+         "link evaluate: 12 of 12 queries of ", {
             "ranked": identities("links")[0], "k": [2], "group_by": "node_id", "unlisted": "wrong",
         }),
         ("candidates", ["k=1"], "near",
@@ -93,14 +93,14 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
             **excluded,
             "chosen": content_id(*(item_of(dict(zip(SHEET, row, strict=True)))["item_id"] for row in CHOSEN)),
         }),
-        ("review_links", ["ranks=2", "pictures=2", "language=de"], "links kb/nodes kb/articles",
+        ("link review", ["ranks=2", "pictures=2", "language=de"], "links kb/nodes kb/articles",
          "  24 pairs of a picture and one of 6 nodes\n", {
             "links": identities("links"),
             "kb": dict(zip(("nodes", "articles"), identities("kb/nodes", "kb/articles"), strict=True)),
             "ranks": 2, "pictures": 2, "language": "de", **excluded,
         }),
-        ("link_names", ["k=3", "names=4", "longest=2"], "names kb/nodes",
-         "link_names: 6 names of the responses are lemmas or titles of kb.path=", {
+        ("link names", ["k=3", "names=4", "longest=2"], "names kb/nodes",
+         "link names: 6 names of the responses are lemmas or titles of kb.path=", {
             "k": 3, "names": 4, "longest": 2, **excluded,
             "responses": identities("names")[0], "nodes": identities("kb/nodes")[0],
         }),
@@ -118,24 +118,24 @@ def test_an_identity_has_every_key_and_table_of_which_the_rows_follow(
             "ratings": identities("answers")[0], "questions": identities("questions")[0],
             "convention": "answered", "rubric": "dsg", **excluded,
         }),
-        ("tric_captions", ["unit_rows=3"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv",
+        ("tric captions", ["unit_rows=3"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv",
          "  year         24 texts = 8 captions x 3 dates\n", {
             "captions": content_id(*CAPTIONS.values()), "templates": {
                 "none": "{caption}", "year": "{caption} A newspaper picture of {date}.",
                 "decade": "{caption} A newspaper picture of the {date}s.",
             },
         }),
-        ("tric_rank", [], " ".join(tric),
-         "tric_rank: 3 of 3 pictures ranked, 8 captions each\n", {"sources": identities(*tric), **split}),
-        ("tric_items", ["k=2", "dates=year"], "tric/neighbors",
+        ("tric rank", [], " ".join(tric),
+         "tric rank: 3 of 3 pictures ranked, 8 captions each\n", {"sources": identities(*tric), **split}),
+        ("tric items", ["k=2", "dates=year"], "tric/neighbors",
          "  3 pictures, 6 captions to judge, dates: year\n", {
             "neighbors": identities("tric/neighbors")[0], "k": 2, "dates": "year", **excluded,
         }),
-        ("tric_rerank", [], "tric/neighbors tric/captions tric/ratings",
+        ("tric rerank", [], "tric/neighbors tric/captions tric/ratings",
          "  m day: 3 of 3 pictures re-ranked; the others keep their order\n", {
             "sources": identities("tric/neighbors", "tric/captions", "tric/ratings"), **split,
         }),
-        ("tric_statistics", ["bins.words=2", "unions.own=[dev-0]"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv",
+        ("tric statistics", ["bins.words=2", "unions.own=[dev-0]"], "tric/dev-0/in.tsv tric/dev-0/captions.tsv",
          "  training: left out, ", {
             "splits": {"dev-0": content_id(*DAYS, *DAYS.values(), *CAPTIONS.values())}, "unions": {"own": ["dev-0"]},
             "bins": {"year": 1, "words": 2, "characters": 10},

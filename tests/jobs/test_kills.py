@@ -26,7 +26,7 @@ from tests.jobs import kill_drill
 from tests.jobs.kill_drill import Drill, Victims, actor, arguments_of, decoders, driver, read, warm, write
 from tests.jobs.running_job import Running
 from tests.jobs.runtime.cluster.ray_clusters import environment, running_cluster
-from tests.jobs.small_jobs import SMALL_JOBS, write_small_jobs
+from tests.jobs.small_jobs import SMALL_JOBS, job_of, write_small_jobs
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * 3600)]
 KILLS = int(os.environ.get("REMINE_KILLS", "50"))
@@ -43,7 +43,7 @@ FURTHER = (
     "mark_spans",
     "link",
 )
-FEW = ("pairs", "tric_rank")  # small jobs that `make long` kills too
+FEW = ("pairs", "tric rank")  # small jobs that `make long` kills too
 ELSEWHERE = {  # jobs with `out=` that no drill of this module kills
     "demo": "runs the others",
     "run": "runs the others",
@@ -52,7 +52,7 @@ ELSEWHERE = {  # jobs with `out=` that no drill of this module kills
     "choose": "writes a page and a sheet, or one object",
     "export": "writes no table",
     "release": "writes no table",
-    "show_links": "writes no table",
+    "link show": "writes no table",
 }
 TWO_ACTORS = {"mine": "mine", "embed": "embed", "judge": "judge", "generate": "judge"}  # job -> its pool
 VICTIMS = {"mine": [driver, actor]} | {job: [driver, read, write, warm] for job in ON_RAY if job != "mine"}
@@ -83,7 +83,7 @@ def test_a_killed_driver_a_killed_actor_and_a_terminated_driver(ray_session: Non
 
 
 def test_every_job_that_writes_a_table_is_killed() -> None:
-    drilled = {name.split()[0] for name in ("curate", *ON_RAY, *FURTHER, *SMALL_JOBS)}
+    drilled = {job_of(name) for name in ("curate", *ON_RAY, *FURTHER, *SMALL_JOBS)}
     writers = {job for job in commands.JOBS if type_of(cli.job(job).schema, "out") is not UNKNOWN}
     assert drilled - writers == set()
     assert writers - drilled == ELSEWHERE.keys()

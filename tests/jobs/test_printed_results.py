@@ -11,15 +11,19 @@ import pyarrow.csv as pcsv
 import pytest
 
 from actors.ids import content_id
-from jobs import analyze, diff, evaluate, export, import_ratings, questions, tric_rank, tric_rerank, tric_statistics
+from jobs import diff, export, import_ratings, questions, report
+from jobs.analysis import file_analysis, metrics_output
 from jobs.analysis.file_analysis import FileAnalysis
 from jobs.analysis.tric_metrics import Ranking, Reranking, WordedCaptions, statistics
 from jobs.corpora.tric import PUBLISHED, Split
+from jobs.errors import InputError
 from jobs.inventory.differences import ColumnDifference, Differences
 from jobs.inventory.found import RatedRun
 from jobs.metrics.metric import Metric
+from jobs.page import file_report
 from jobs.page.page_contents import Page
 from jobs.runtime.outcomes import Manifest
+from jobs.steps import link_evaluate, tric_rank, tric_rerank, tric_statistics
 from tests.factories import rating, write_table
 
 Printed = pytest.CaptureFixture[str]
@@ -44,23 +48,23 @@ def lines(capsys: Printed) -> list[str]:
 def test_metrics_of_groups_are_printed_before_those_of_raters_and_none_of_units(capsys: Printed) -> None:
     shown = [metric("a", rater="ann", rubric="r"), metric("b", unit="u"), metric("c", None),
              metric("d", low=0.25, n=1200)]  # fmt: skip
-    assert list(analyze._lines(shown)) == [
+    assert list(metrics_output.metric_lines(shown)) == [
         f"{'c':28} undefined n=4  (one rater)",
         f"{'d':28} 0.5000 [0.2500, 0.7500] n=1,200 ",
         f"{'a':28} 0.5000 n=4 rater ann",
     ]
-    for count, more in ((analyze.MAX_SHOWN, []), (analyze.MAX_SHOWN + 2, ["… and 2 more"])):
-        assert list(analyze._lines([metric("m")] * count))[analyze.MAX_SHOWN :] == more
+    for count, more in ((metrics_output.MAX_SHOWN, []), (metrics_output.MAX_SHOWN + 2, ["… and 2 more"])):
+        assert list(metrics_output.metric_lines([metric("m")] * count))[metrics_output.MAX_SHOWN :] == more
 
 
 def test_repeated_ratings_are_named_by_question(capsys: Printed) -> None:
     repeated = [metric("ratings_repeated", value, question="q") for value in (0.0, 1200.0)]
-    line = next(analyze._lines([*repeated, metric("ratings_total", 3.0, question="t")]))
+    line = next(metrics_output.metric_lines([*repeated, metric("ratings_total", 3.0, question="t")]))
     assert line.startswith("q: 1,200 duplicate (rater, item) rows; scores are averaged")
 
 
 def test_texts_that_would_be_formulas_are_marked_in_the_file_of_metrics() -> None:
-    header, row = analyze._as_csv([metric("m", rater="=1+1")]).splitlines()
+    header, row = metrics_output.as_csv([metric("m", rater="=1+1")]).splitlines()
     assert header.startswith("metric,rater,")
     assert row.startswith("m,'=1+1,")
 
@@ -70,12 +74,12 @@ def test_keys_of_another_task_are_refused() -> None:
         "people": "dsg", "missing": "agreement", "scale": "agreement", "separator": "crowdtruth",
         "annotations": "crowdtruth", "empty": "crowdtruth",
     }.items():  # fmt: skip
-        others = [name for name in analyze.TASKS if name != task]
+        others = [name for name in file_analysis.TASKS if name != task]
         for other in others:
-            cfg = analyze.AnalyzeConfig(task=other, input="/none.csv", out="/R")
+            cfg = report.ReportConfig(task=other, input="/none.csv", out="/R")
             setattr(cfg, key, [1.0, 2.0] if key == "scale" else ["x"] if key in ("missing", "annotations") else "x")
-            with pytest.raises(analyze.InputError, match=f"^{key}=: only task={task} uses it"):
-                analyze.execute(cfg)
+            with pytest.raises(InputError, match=f"^{key}=: only task={task} uses it"):
+                report.execute(cfg)
 
 
 def test_differences_are_printed_with_the_first_rows(capsys: Printed) -> None:
@@ -132,7 +136,7 @@ def test_every_differing_row_is_written_and_only_the_examples_are_printed(tmp_pa
 
 def test_metrics_of_ranked_lists_are_printed_if_they_are_defined(capsys: Printed) -> None:
     metrics = [metric("mrr", low=0.25, n=1200, kind="food"), metric("accuracy@1"), metric("recall@1", None)]
-    assert list(evaluate._lines(metrics)) == [
+    assert list(link_evaluate._lines(metrics)) == [
         f"  {'mrr':<12} 0.5000 [0.2500, 0.7500]  n=1,200 kind=food", f"  {'accuracy@1':<12} 0.5000  n=4"
     ]  # fmt: skip
 
@@ -287,19 +291,19 @@ def test_a_page_of_a_file_names_its_task_its_inputs_and_what_is_left_out(
         pages.append(page)
         return "page"
 
-    monkeypatch.setattr(analyze, "file_scene_graphs", compute)
-    monkeypatch.setattr(analyze, "find_columns", lambda _, uri: {"of": uri})
-    monkeypatch.setattr(analyze, "page_figures", lambda metrics, observations, words, letters: ([], ["Scores"]))
-    monkeypatch.setattr(analyze, "render", render)
+    monkeypatch.setattr(file_report, "file_scene_graphs", compute)
+    monkeypatch.setattr(file_report, "find_columns", lambda _, uri: {"of": uri})
+    monkeypatch.setattr(file_report, "page_figures", lambda metrics, observations, words, letters: ([], ["Scores"]))
+    monkeypatch.setattr(file_report, "render", render)
     files = {name: tmp_path / f"{name}.csv" for name in ("answers", "people")}
     for file in files.values():
         file.write_text("a,b\n1,2\n")
     (tmp_path / "list.txt").write_text("i1\ni2\n")
-    cfg = analyze.AnalyzeConfig(
+    cfg = report.ReportConfig(
         task="dsg", input=str(files["answers"]), people=str(files["people"]), title="Mine", out=f"{tmp_path}/F",
         exclusions=f"{tmp_path}/list.txt",
     )  # fmt: skip
-    identity = analyze.execute(cfg)["identity"]
+    identity = report.execute(cfg)["identity"]
     assert identity["task"] == "dsg"
     assert [uri for uri, _ in identity["inputs"]] == [str(file) for file in files.values()]
     assert "exclusions" in identity

@@ -78,7 +78,7 @@ def test_steps_are_announced_and_timed_and_return_what_their_jobs_do(
     assert [re.sub(r" +\d+\.\d s$", "", line) for line in times] == ["  ls", "  ls model=m"]
     for job in ("run", "demo", "nothing"):
         refused = RunConfig(out="/r", pipeline=PipelineConfig("p", steps=[Step(job)]), profile=ProfileConfig("q"))
-        with pytest.raises(InputError, match=rf"^pipeline: no such job {job}; must be one of analyze, .*"):
+        with pytest.raises(InputError, match=rf"^pipeline: no such job {job}; must be one of annotate, .*"):
             run.execute(refused)
         of_profile = RunConfig(out="/r", pipeline=cfg.pipeline, profile=ProfileConfig("q", {job: {}}))
         with pytest.raises(InputError, match=f"^profile: no such job {job}; must be one of"):
@@ -196,8 +196,9 @@ def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg, _: seen.append((name, cfg)))
     arguments = ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s", "pipeline.inputs.dates=[year]"]
     execute(config.load("run", RunConfig, arguments))
-    steps = "fetch tric_captions embed embed embed embed tric_rank tric_rank tric_items judge tric_rerank "
-    assert [name for name, _ in seen] == [*steps.split(), "tric_statistics", "report"]
+    ranks = ["embed", "embed", "embed", "embed", "tric rank", "tric rank"]
+    reranks = ["tric items", "judge", "tric rerank"]
+    assert [name for name, _ in seen] == ["fetch", "tric captions", *ranks, *reranks, "tric statistics", "report"]
     configs = [keys for _, keys in seen]
     fetch, captions, *vectors, baseline, winner, items, judge, rerank, statistics, report = configs
     assert (statistics.path, report.paper.name) == ("/s", "tric")

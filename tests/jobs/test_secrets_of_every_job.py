@@ -13,7 +13,7 @@ from jobs.runtime.command_line.commands import JOBS
 from jobs.runtime.configuration.config_files import CONF
 from tests import secrets_found
 from tests.factories import write_table
-from tests.jobs.small_jobs import IMAGES, SMALL_JOBS, write_small_jobs
+from tests.jobs.small_jobs import IMAGES, SMALL_JOBS, job_of, write_small_jobs
 
 FOLDER = Path(__file__).parent
 PIPELINES = ("century", "tric", "caire", "docent")  # whose outputs tests/jobs/test_NAME_pipeline.py searches
@@ -24,7 +24,19 @@ ELSEWHERE = {  # job -> the file whose tests search its outputs
     "questions": "test_questions.py",
     "view": "test_secrets.py",
 }
-OF_TABLES = ("ls", "verify", "diff", "export", "choose", "show_links", "release", "copy", "purge", "gc", "rm")
+OF_TABLES = (
+    "ls",
+    "verify",
+    "diff",
+    "export",
+    "choose",
+    "link show",
+    "release",
+    "copy",
+    "purge",
+    "rm interrupted",
+    "rm",
+)
 
 
 def commands_of_tables(written: Path, inputs: Path, exclusions: Path) -> dict[str, list[str]]:
@@ -37,13 +49,13 @@ def commands_of_tables(written: Path, inputs: Path, exclusions: Path) -> dict[st
         "diff": [f"{written}/pairs/items", f"{written}/pairs/items", f"out={written}/differences.csv"],
         "export": [people, f"out={written}/ratings.csv"],
         "choose": [f"neighbors={inputs}/near", f"prompts={inputs}/prompts", f"out={written}/choose"],
-        "show_links": [
+        "link show": [
             *(f"pictures=[{IMAGES[0]}]", f"links=[{inputs}/links]", f"kb.path={inputs}/kb", f"out={written}/shown")
         ],
         "release": [people, f"images={inputs}/images", *about, f"out={written}/release"],
         "copy": [f"{written}/pairs", f"{written}/copied"],
         "purge": [f"input={inputs}", f"exclusions={exclusions}"],
-        "gc": [str(written)],
+        "rm interrupted": [str(written), "interrupted=true"],
         "rm": [f"{written}/pairs", "yes=true"],
     }
 
@@ -58,9 +70,9 @@ def test_jobs_without_models(tmp_path: Path) -> None:
     with secrets_found.planting() as printed:
         for job, arguments in small_jobs.items():
             out = f"{written}/{job.replace(' ', '_')}"
-            codes[job] = cli.main(job.split()[0], [*arguments, f"out={out}"])
+            codes[job] = cli.main(job_of(job), [*arguments, f"out={out}"])
         for job, arguments in commands_of_tables(written, inputs, exclusions).items():
-            codes[job] = cli.main(job, arguments)
+            codes[job] = cli.main(job_of(job), arguments)
     assert codes == dict.fromkeys(codes, 0), printed.getvalue()
     assert secrets_found.leaks([str(tmp_path)], printed.getvalue()) == []
 
@@ -71,7 +83,7 @@ def test_every_job_is_searched_for_secrets() -> None:
         for name in PIPELINES
         for step in yaml.safe_load((CONF / "pipeline" / f"{name}.yaml").read_text("utf-8"))["steps"]
     }
-    here = {job.split()[0] for job in SMALL_JOBS} | set(OF_TABLES)
+    here = {job_of(job) for job in SMALL_JOBS} | {job_of(job) for job in OF_TABLES}
     assert set(JOBS) == in_pipelines | here | ELSEWHERE.keys()
     assert not ELSEWHERE.keys() & (in_pipelines | here)
 

@@ -8,8 +8,8 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime.command_line import cli
+from jobs.steps.tric_rerank import answer_uri
 from jobs.store.files import locations
-from jobs.tric_rerank import answer_uri
 from tests import secrets_found
 from tests.factories import copy_folder, rows_of, write_pictures
 

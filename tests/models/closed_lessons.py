@@ -153,7 +153,7 @@ def compared(text: str, scenes: Sequence[Scene], better: int, layout: str) -> Le
 
 
 def caption_match(one: Scene, draw: random.Random) -> Lesson:
-    """Whether captions belong to the picture, and to its date if one of the wordings of `tric_items` gives it."""
+    """Whether captions belong to the picture, and to its date if one of the wordings of `tric items` gives it."""
     template = draw.choice(("none", "year", "day", "day", "decade"))
     seed = draw.randrange(10**6)
     asked = [a for a in questions.captioned(one, seed=seed) if template != "none" or a.is_picture == a.is_true]

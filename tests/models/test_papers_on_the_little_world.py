@@ -108,7 +108,7 @@ def test_caire_has_the_tables_of_the_feasts(tmp_path: Path, folder: Path) -> Non
     for method in caire.ROWS:
         links = f"{out}/links_by_frequency/demo-encoder" if method == "frequency_vision" else f"{out}/links/{method}"
         keys = [f"ranked={links}", f"gold={folder}/gold.csv", "group_by=dataset", "k=[1,5]"]
-        cli.execute("evaluate", [*keys, f"out={out}/linking/{method}"])
+        cli.execute("link evaluate", [*keys, f"out={out}/linking/{method}"])
         ranks = {(row["image_id"], row["node_id"]): row["rank"] for row in rows_of(links)}
         places[method] = [ranks.get((image, entities.entity_of(one).node)) for image, one in linked.items()]
     tables = [f"ratings=[{out}/ratings/*]", f"items=[{out}/set/items]", f"computed=[{out}/linking/*]"]

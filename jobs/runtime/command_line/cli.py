@@ -22,7 +22,7 @@ from typing import Any, get_origin
 from jobs.errors import InputError, RunError
 from jobs.runtime import outcomes
 from jobs.runtime.cluster import dtypes
-from jobs.runtime.command_line import extras, help_text
+from jobs.runtime.command_line import commands, extras, help_text
 from jobs.runtime.configuration import config, config_files
 from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, type_of
 from jobs.runtime.configuration.key_values import quoted
@@ -35,7 +35,7 @@ FORMS = """
 A key is written key=value, --key value or --key=value; a list key=[a,b] or --key a b; a Boolean also without a value
 (--overwrite). --cfg prints the configuration that results from the other arguments, and stops."""
 
-_KEY_VALUE = re.compile(r"[+]*[A-Za-z_][\w.]*=")
+_KEY_VALUE = re.compile(r"[+]*[A-Za-z_][\w.-]*=")
 _PLAIN = re.compile(r"[\w./:@*?+-]+")  # an element of a list that needs no quotes
 
 
@@ -59,8 +59,8 @@ class Job:
 
 
 def job(name: str) -> Job:
-    """Return the job of module `jobs.<name>`."""
-    loaded: Job = importlib.import_module(f"jobs.{name}").JOB
+    """Return the job of this name, which may be a step such as `tric rank`."""
+    loaded: Job = importlib.import_module(commands.module_of(name)).JOB
     return loaded
 
 
@@ -114,8 +114,13 @@ def _named(error: BaseException, name: str, cfg: Any, overrides: Sequence[str]) 
 
 
 def main(name: str, arguments: list[str] | None = None) -> int:
-    """Run a job from the command line and return its exit code."""
+    """Run a job, or the step of a command that `arguments` begin with, and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        name, arguments = commands.with_step(name, arguments)
+    except InputError as error:
+        say(f"error: {error}", err=True)
+        return error.exit_code
     console.show_log_records()
     signals.listen()
     if _asks_for_json(arguments):  # before the configuration is read, which may fail
@@ -159,7 +164,9 @@ def _exit_code(name: str, arguments: list[str]) -> int:
 
 def _main(name: str, arguments: list[str]) -> None:
     if {"-h", "--help"} & set(arguments):
-        say((importlib.import_module(f"jobs.{name}").__doc__ or "").strip())
+        say((importlib.import_module(commands.module_of(name)).__doc__ or "").strip())
+        if commands.steps_of(name):
+            say("\n" + "\n".join(commands.step_lines(name)))
         say("\n" + help_text.render(name, job(name).schema, pools=job(name).pools))
         say(FORMS + " -v is timings=true." * has_timings(job(name).schema))
     elif "--version" in arguments:
@@ -285,7 +292,7 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
                 raise InputError(f"{argument!r} is not key=value; {_remedy(schema, argument, before)}", job=job)
             key, _, value = argument.partition("=")
             before = argument
-            yield key, value
+            yield _key(schema, key), value
             continue
         name, equals, value = argument.removeprefix("--").partition("=")
         key = _key(schema, name)

@@ -9,8 +9,8 @@ import pytest
 from jobs.analysis import file_analysis as module
 from jobs.analysis.file_analysis import (
     NULLS,
-    AnalyzeConfig,
     ColumnAttributes,
+    RatedFile,
     _is_valid,
     as_numbers,
     named_columns,
@@ -46,7 +46,7 @@ def task_of(monkeypatch: pytest.MonkeyPatch) -> Any:
         schema = pa.schema([(name, pa.string()) for name in ("item", "rater", "value")])
         batches = [pa.Table.from_pylist(rows[n : n + 2], schema=schema) for n in range(0, len(rows), 2)]
         monkeypatch.setattr(module, "read_rows", lambda *_: iter(batches))
-        cfg = load("analyze", AnalyzeConfig, ["input=F", "out=O", "task=crowdtruth", *keys])
+        cfg = load("report", RatedFile, ["input=F", "out=O", "task=crowdtruth", *keys])
         return module.file_crowdtruth(cfg, "F", {}, ExclusionFilter(frozenset())).metrics[0]
 
     return task

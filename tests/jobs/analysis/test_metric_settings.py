@@ -118,7 +118,7 @@ def test_conditions_are_compared_where_there_are_several() -> None:
 
 
 def test_groups_of_people_need_a_table_of_raters_unless_they_are_the_usual_ones() -> None:
-    for groups, has_raters in (([], False), (MetricSettings().groups, False), (["age"], True)):
-        check_groups(MetricSettings(groups=list(groups)), has_raters=has_raters)
+    for groups, has_raters in (([], False), (None, False), (["age"], True)):
+        check_groups(MetricSettings(groups=groups), has_raters=has_raters)
     with pytest.raises(InputError, match=r"^metrics\.groups=\[age,sex\]: needs a table of raters"):
         check_groups(MetricSettings(groups=["age", "sex"]), has_raters=False)

@@ -43,7 +43,7 @@ def test_a_page_of_another_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sheet").mkdir()
     (tmp_path / "sheet" / "metrics.csv").touch()
     with pytest.raises(InputError, match=r"did not write its metrics\.csv"):
-        cli.execute("analyze", ["input=ratings.csv", f"out={tmp_path}/sheet"])
+        cli.execute("report", ["input=ratings.csv", f"out={tmp_path}/sheet"])
     write_metrics(str(tmp_path), [undefined(MetricKind("a", definition="d"), "r")], inputs=[], identity={}, settings={})
     refuse_foreign(str(tmp_path), "index.html")
 

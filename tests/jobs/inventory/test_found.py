@@ -1,4 +1,4 @@
-"""`ls`, `rm`, `gc`, `copy`: what lies where, and that nothing else is touched."""
+"""`ls`, `rm`, `copy`: what lies where, and that nothing else is touched."""
 
 import fcntl
 import gzip
@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import gc, ls, rm
+from jobs import ls, rm
 from jobs.errors import InputError
 from jobs.inventory.copying import copy_files, plan_copy
 from jobs.inventory.found import (
@@ -184,10 +184,10 @@ def test_a_trial_run_counts_until_the_whole_run_is_complete(tmp_path: Path) -> N
 
 
 def test_places_without_a_table_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for job in ("ls", "rm", "gc"):
-        assert cli.main(job, [str(tmp_path)]) == 2
+    for job, *keys in (("ls",), ("rm",), ("rm", "interrupted=true")):
+        assert cli.main(job, [str(tmp_path), *keys]) == 2
         assert "no table here or below" in capsys.readouterr().err
-        assert cli.main(job, []) == 2
+        assert cli.main(job, keys) == 2
         assert "inputs" in capsys.readouterr().err
 
 
@@ -246,21 +246,21 @@ def test_a_table_that_another_process_writes_stays_as_it_is(tmp_path: Path, caps
     (table / ".u.1.tmp").touch()
     (table / "unit1.parquet").write_bytes(b"damaged")
     (tmp_path / "listed.txt").write_text(IMAGES[0]["image_id"])
-    jobs = {
-        "gc": [str(table)],
-        "verify": [str(table), "repair=true"],
-        "purge": [f"input={table}", f"exclusions={tmp_path}/listed.txt"],
-        "rm": [str(table), "yes=true"],
-    }
+    jobs = [
+        ("rm", [str(table), "interrupted=true"]),
+        ("verify", [str(table), "repair=true"]),
+        ("purge", [f"input={table}", f"exclusions={tmp_path}/listed.txt"]),
+        ("rm", [str(table), "yes=true"]),
+    ]
     folder = os.open(table / "_run", os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     before = snapshot(table)
-    for job, keys in jobs.items():
+    for job, keys in jobs:
         assert cli.main(job, keys) == 2
         assert "another process is writing this table" in capsys.readouterr().err
         assert snapshot(table) == before, job
     fcntl.flock(folder, fcntl.LOCK_UN)
-    for job, keys in jobs.items():
+    for job, keys in jobs:
         assert cli.main(job, keys) == 0, job
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.flock(folder, fcntl.LOCK_UN)
@@ -271,7 +271,7 @@ def test_a_table_that_another_process_writes_stays_as_it_is(tmp_path: Path, caps
 def test_tables_on_s3_are_removed_with_their_lease(s3: str) -> None:
     place = locations.join(s3, "removed", "images")
     write_units(place, "images", [IMAGES])
-    assert cli.main("gc", [place]) == 0
+    assert cli.main("rm", [place, "interrupted=true"]) == 0
     assert cli.main("rm", [place, "yes=true"]) == 0
     assert list(locations.listing(place)) == []
     write_units(place, "images", [IMAGES])  # the place is free again
@@ -298,7 +298,7 @@ def test_confirmation_needs_a_terminal_and_a_yes(monkeypatch: pytest.MonkeyPatch
             assert console.confirm("remove?") is (answer if question_is_seen else None)
 
 
-def test_gc_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rm_interrupted_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "t"
     for etag in ("1", "2"):  # the second time each unit gets a generation 1
         units = [small_runs.unit(name, etag=etag, derived=True) for name in small_runs.FILES]
@@ -316,12 +316,12 @@ def test_gc_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureF
 
     write_table(tmp_path / "without", "ratings", RATINGS)
     for is_plan, verb in ((True, "would remove"), (False, "removed")):
-        assert gc.execute(gc.GcConfig([str(tmp_path)], plan=is_plan)) == {str(table): 4}
-        assert capsys.readouterr().out == f"  {table}: 4 files, 20 B\ngc: {verb} 4 files, 20 B\n"
+        assert rm.execute(rm.RmConfig([str(tmp_path)], interrupted=True, plan=is_plan)) == [str(table)]
+        assert capsys.readouterr().out == f"  {table}: 4 files, 20 B\nrm: {verb} 4 files, 20 B\n"
         assert all(file.exists() == is_plan for file in leftovers)
     assert snapshot(table) == kept
-    assert cli.main("gc", [str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "gc: removed 0 files, 0 B\n"
+    assert cli.main("rm", [str(tmp_path), "interrupted=true"]) == 0
+    assert capsys.readouterr().out == "rm: removed 0 files, 0 B\n"
 
 
 def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.CaptureFixture[str]) -> None:

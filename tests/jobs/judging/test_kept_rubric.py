@@ -227,13 +227,13 @@ def test_a_file_declares_its_scale(tmp_path: Path) -> None:
     shares = {}
     for scale in ("", "[1,5]", "[2,4]"):
         out = tmp_path / f"F{scale}"
-        cli.execute("analyze", [*command, *([f"scale={scale}"] if scale else []), f"out={out}"])
+        cli.execute("report", [*command, *([f"scale={scale}"] if scale else []), f"out={out}"])
         rows = pa.concat_tables(open_table(f"{out}/metrics", "metrics").batches()).to_pylist()
         (shares[scale],) = [row["value"] for row in rows if row["metric"] == "share_lowest"]
     assert shares == {"": None, "[1,5]": 0.0, "[2,4]": 3 / 9}
     for wrong in ("[1,3]", "[5,1]", "[1]", "[1,2,3]"):
         with pytest.raises(InputError, match="scale="):
-            cli.execute("analyze", [*command, f"scale={wrong}", f"out={tmp_path}/F"])
+            cli.execute("report", [*command, f"scale={wrong}", f"out={tmp_path}/F"])
 
 
 def test_verify_finds_a_missing_or_changed_rubric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,7 +100,8 @@ def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> Non
 
     listed = python("jobs")
     assert listed.returncode == 0
-    assert re.findall(r"^  (\w+) +\S", listed.stdout, re.M) == list(commands.JOBS)
+    assert set(re.findall(r"^  (\w+) +\S", listed.stdout, re.M)) == set(commands.COMMANDS)
+    assert [step for job in commands.STEPS if f" {(step := job.split()[1])}" not in listed.stdout] == []
     for unknown in (["jobs.verfy"], ["jobs", "verfy"]):
         refused = python(*unknown)
         assert (refused.returncode, refused.stdout) == (2, "")
@@ -112,10 +113,55 @@ def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> Non
 
 
 def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.run_command(["jugde", "input=x"]) == 2
-    assert capsys.readouterr().err.startswith(
-        "error: jugde: no such job (did you mean judge?); must be one of analyze, "
-    )
+    """Also one in other words, in another order, or a step without its command."""
+    cases = [
+        ("jugde", "judge"),
+        ("analyse", "report input=FILE"),
+        ("delete", "rm"),
+        ("gc", "rm interrupted=true"),
+        ("show-links", "link show"),
+        ("rerank", "tric rerank"),
+        ("import_csv", "import_ratings"),
+        ("Judge", "judge"),
+    ]
+
+    def check(typed: str, meant: str) -> None:
+        assert commands.run_command([typed, "input=x"]) == 2
+        assert f"no such job (did you mean {meant}?); a study of your own uses items, " in capsys.readouterr().err
+
+    check_cases(check, cases)
+    assert commands.run_command(["xyzzy"]) == 2
+    assert capsys.readouterr().err.startswith("error: xyzzy: no such job; a study of your own uses items, ")
+
+
+def test_steps_are_jobs_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["tric"], ["tric", "--help"], ["help", "tric"]):
+        assert commands.run_command(words) == 0
+        assert re.findall(r"^  (\w+) ", capsys.readouterr().out, re.M) == commands.steps_of("tric")
+    for words in (["link", "show", "--help"], ["help", "link", "show"]):
+        assert commands.run_command(words) == 0
+        assert "remine link show " in capsys.readouterr().out
+    for words, why in (
+        (["tric", "rnak", "split=x"], "tric rnak: no such step (did you mean rank?); must be one of captions, "),
+        (["tric", "split=x"], "tric needs a step; must be one of captions, "),
+        (["link", "shwo", "k=1"], "link shwo: no such step (did you mean show?); must be one of evaluate, "),
+        (["link", "show", "k=1"], "out=: required; remine link show --help"),
+        (["link", "k=1"], "neighbors=, out=: required; remine link --help"),
+    ):
+        assert commands.run_command(words) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_hyphens_are_accepted_for_underscores(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["zero-shot", "--help"],
+        ["help", "zero-shot"],
+    ):
+        assert commands.run_command(words) == 0
+    assert commands.run_command(["items", "--cfg", "unit-rows=7", "--pictures.on-error=x"]) == 2
+    capsys.readouterr()
+    assert commands.run_command(["items", "--cfg", "unit-rows=7"]) == 0
+    assert "unit_rows: 7" in capsys.readouterr().out
 
 
 def test_an_option_before_the_job_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

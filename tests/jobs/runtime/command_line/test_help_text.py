@@ -167,7 +167,11 @@ def test_every_job_with_stages_declares_them() -> None:
 
 def test_candidates() -> None:
     cases = [
-        ([], [*commands.JOBS, "completion"]),
+        ([], [*commands.COMMANDS, "completion"]),
+        (["tric", "ra"], ["rank"]),
+        (["tric", "rank", "spl"], ["split="]),
+        (["link", "sh"], ["show"]),
+        (["link", "neigh"], ["neighbors="]),
         (["jud"], ["judge"]),
         (["nosuch", "x"], []),
         (["completion", "b"], ["bash"]),

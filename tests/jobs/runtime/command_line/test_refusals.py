@@ -198,7 +198,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "a header without rows": (
         [
-            "analyze",
+            "report",
             "input={f}/good.tsv",
             *(f"columns.{key}=page_url" for key in ("item", "rater", "value")),
             "out={f}/out",
@@ -314,7 +314,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         "source.path={f}/terms.csv: ",
     ),
     "a page of others": (
-        ["analyze", "input={f}/raters.csv", "out={f}/page"],
+        ["report", "input={f}/raters.csv", "out={f}/page"],
         "out={f}/page: this job did not write its index.html",
     ),
     "a page of others, report": (["report", "ratings=[{f}/matches]", "out={f}/page"], "records', expected ratings"),

@@ -115,7 +115,7 @@ def test_what_cannot_be_repeated_is_refused_before_the_first_step(
         ({"out": 'out: "${out}/${each.nothing}"'}, [], "variables of the step: ${each.thing}, ${each.place}"),
         ({"for_each": "{}"}, [], "variables of the step: none"),
         ({"for_each": '{thing: "${pipeline.inputs.no}", place: [a]}'}, [], "pipeline.inputs.no"),
-        ({}, ["profile={folder}/small.yaml"], "small.yaml: no such job promts; must be one of analyze, "),
+        ({}, ["profile={folder}/small.yaml"], "small.yaml: no such job promts; must be one of annotate, "),
     ]
     (tmp_path / "small.yaml").write_text("name: small\nset: {promts: {language: de}}\n", encoding="utf-8")
 
@@ -200,7 +200,7 @@ def test_steps_are_jobs_other_than_those_that_run_steps(
     file = f"name: own\nsteps: [{{job: {job}, set: {{out: x}}}}]\n"
     for key in ("plan=true", "limit=3"):
         assert cli.main("run", given(tmp_path, key, file=file)) == 2
-        assert f"no such job {job}; must be one of analyze, " in capsys.readouterr().err
+        assert f"no such job {job}; must be one of annotate, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

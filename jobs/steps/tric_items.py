@@ -1,15 +1,14 @@
 """Make the best captions of each TRIC picture the targets of an item, to be judged -> table `items`.
 
-    remine tric_items split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions dates=day out=R/items/day
+    remine tric items split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions dates=day out=R/items/day
     remine judge input=R/items/day images=R/images rubric=caption_match model=qwen2.5-vl-7b out=R/ratings/day
-    remine tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
+    remine tric rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
         'ratings=[R/ratings/*]' out=R/reranked
 
 Each ranked picture is an item with its `k` best captions as targets. The attribute `date` gives the date of its
 newspaper as the prompt words it (`dates`: none, year, decade or day), which is also the condition of the items.
 """
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +28,11 @@ from jobs.store.reading import open_table
 
 @dataclass
 class TricItemsConfig:
-    """Keys of `tric_items`."""
+    """Keys of `tric items`."""
 
     split: str = MISSING  # the folder with in.tsv and captions.tsv
-    neighbors: str = MISSING  # the ranking (remine tric_rank)
-    captions: str = MISSING  # texts (remine tric_captions)
+    neighbors: str = MISSING  # the ranking (remine tric rank)
+    captions: str = MISSING  # texts (remine tric captions)
     out: str = MISSING  # the table of items to write
     k: int = 50  # captions per picture, from the best
     dates: str = "day"  # how the prompt words the newspaper's date: none, year, decade or day
@@ -45,7 +44,7 @@ def execute(cfg: TricItemsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
     check_choice("dates", cfg.dates, DATES)
     if not 1 <= cfg.k <= ANSWERS:
-        raise InputError(f"k={cfg.k}: must be 1 to {ANSWERS}, the captions that remine tric_rank keeps")
+        raise InputError(f"k={cfg.k}: must be 1 to {ANSWERS}, the captions that remine tric rank keeps")
     check_least("unit_rows", cfg.unit_rows, 1)
     split = read_split(cfg.split)
     neighbors, captions = (
@@ -68,7 +67,7 @@ def execute(cfg: TricItemsConfig) -> Manifest:
     )
     targets = sum(len(row["targets"]) for row in rows)
     amounts = f"{quantity(len(rows), 'picture')}, {quantity(targets, 'caption')} to judge"
-    line = f"tric_items: {manifest['out']}\n  {amounts}, dates: {cfg.dates}"
+    line = f"tric items: {manifest['out']}\n  {amounts}, dates: {cfg.dates}"
     return Manifest(manifest, [line, *summary.exclusion_lines(excluded, exclusion_filter.matched)])
 
 
@@ -98,7 +97,4 @@ def items(split: Split, ranked: dict[int, list[str]], *, k: int, dates: str) -> 
     return rows
 
 
-JOB = cli.Job("tric_items", TricItemsConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("tric_items"))
+JOB = cli.Job("tric items", TricItemsConfig, execute)

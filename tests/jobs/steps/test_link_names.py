@@ -1,4 +1,4 @@
-"""`link_names`: links by the names that a model gives."""
+"""`link names`: links by the names that a model gives."""
 
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(tables: Path, out: Path, *keys: str) -> Any:
     arguments = {"responses": f"{tables}/responses", "kb.path": f"{tables}/kb", "out": str(out)}
     arguments |= dict(key.split("=", 1) for key in keys)
-    return cli.execute("link_names", [f"{name}={value}" for name, value in arguments.items()])
+    return cli.execute("link names", [f"{name}={value}" for name, value in arguments.items()])
 
 
 def test_links_in_the_models_order(tables: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_fewer_nodes_and_exclusions(tables: Path, tmp_path: Path) -> None:
 def test_accuracy_is_computed_as_of_other_links(tables: Path, tmp_path: Path) -> None:
     run(tables, tmp_path / "out")
     (tmp_path / "gold.csv").write_text("image_id,node_id\na,n1\nb,n1\nc,n3\n")
-    cli.execute("evaluate", [f"ranked={tmp_path}/out", f"gold={tmp_path}/gold.csv", f"out={tmp_path}/metrics"])
+    cli.execute("link evaluate", [f"ranked={tmp_path}/out", f"gold={tmp_path}/gold.csv", f"out={tmp_path}/metrics"])
     values = {row["metric"]: row["value"] for row in rows_of(f"{tmp_path}/metrics")}
     assert values["accuracy@1"] == pytest.approx(1 / 2)  # of the two pictures with links
 
@@ -128,7 +128,7 @@ def test_names_of_earlier_samples_and_lines_come_first(tmp_path: Path) -> None:
 
     def linked(*more: str) -> list[tuple[str, int, str]]:
         out = tmp_path / "-".join(more).replace("=", "") / "out"
-        manifest: Any = cli.execute("link_names", [*keys, *more, f"out={out}"])
+        manifest: Any = cli.execute("link names", [*keys, *more, f"out={out}"])
         assert manifest["counts"]["filtered"] == {"no response": 2}
         assert open_table(str(out)).metadata["remine.method"] == "named"
         return [(row["image_id"], row["rank"], row["node_id"]) for row in rows_of(str(out))]
@@ -138,4 +138,4 @@ def test_names_of_earlier_samples_and_lines_come_first(tmp_path: Path) -> None:
     assert linked("names=1") == [("a", 1, "n0"), ("a", 2, "n2")]
     assert linked("names=1", "longest=1") == [("a", 1, "n0"), ("a", 2, "n1")]
     with pytest.raises(InputError, match="names=0: must be at least 1"):
-        cli.execute("link_names", [*keys, "names=0", f"out={tmp_path}/never"])
+        cli.execute("link names", [*keys, "names=0", f"out={tmp_path}/never"])

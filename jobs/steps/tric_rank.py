@@ -1,6 +1,6 @@
 """Rank all captions of a TRIC split for each picture and its newspaper's date -> tables `neighbors` and `metrics`.
 
-    remine tric_rank split=tric/dev-0 pictures=R/pictures captions=R/captions \\
+    remine tric rank split=tric/dev-0 pictures=R/pictures captions=R/captions \\
         vectors=R/caption_vectors out=R/tric
 
 The job writes the table OUT/neighbors (the best captions of each picture, worded for its date by the template
@@ -11,7 +11,6 @@ and cut at 100, with bootstrap intervals, by template and decade, and its change
 prints them next to the paper's table II.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,11 +47,11 @@ from jobs.tables import TABLES
 
 @dataclass
 class TricRankConfig:
-    """Keys of `tric_rank`."""
+    """Keys of `tric rank`."""
 
     split: str = MISSING  # the folder with in.tsv, captions.tsv and, if public, expected.tsv
     pictures: str = MISSING  # embeddings of the split's pictures
-    captions: str = MISSING  # texts (remine tric_captions)
+    captions: str = MISSING  # texts (remine tric captions)
     vectors: str = MISSING  # embeddings of the captions
     out: str = MISSING  # a folder: the tables neighbors and metrics, and out.tsv
     answer: str = "none"  # the template of the rankings in out.tsv and neighbors
@@ -79,7 +78,7 @@ def execute(cfg: TricRankConfig) -> Manifest:
     rankings = rank_all(split, picture_vectors, worded)
     metrics = list(ranking_metrics(split, worded, rankings))
     ranked, count = len(picture_vectors), len(split.captions)
-    lines = [f"tric_rank: {ranked:,} of {len(split.pictures):,} pictures ranked, {quantity(count, 'caption')} each"]
+    lines = [f"tric rank: {ranked:,} of {len(split.pictures):,} pictures ranked, {quantity(count, 'caption')} each"]
     if (left := len(split.pictures) - ranked) and split.expected:
         lines.append(
             f"  the metrics leave out the {quantity(left, 'picture')} without a vector; out.tsv has the captions in "
@@ -101,7 +100,7 @@ def execute(cfg: TricRankConfig) -> Manifest:
         cfg, "metrics", metrics_table(metrics), identity, excluded=excluded, below="metrics", inputs=inputs
     )
     written_to = f"{locations.join(out, 'out.tsv')} ({cfg.answer}), {len(metrics)} metrics in {manifest['out']}"
-    return Manifest(manifest, [*lines, f"tric_rank: {written_to}"])
+    return Manifest(manifest, [*lines, f"tric rank: {written_to}"])
 
 
 def neighbors(
@@ -147,7 +146,4 @@ def _lines(split: Split, metrics: Sequence[Metric], encoder: str) -> Iterator[st
         yield f"    {submitter:<40} {first:.4f}  {second:.4f}"
 
 
-JOB = cli.Job("tric_rank", TricRankConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("tric_rank"))
+JOB = cli.Job("tric rank", TricRankConfig, execute)

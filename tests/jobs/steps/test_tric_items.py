@@ -1,13 +1,13 @@
-"""`tric_items`: the best captions of each picture become the targets of an item."""
+"""`tric items`: the best captions of each picture become the targets of an item."""
 
 from pathlib import Path
 
 import pytest
 
 from actors.ids import content_id
-from jobs import tric_items
 from jobs.corpora.tric import read_split
 from jobs.errors import InputError
+from jobs.steps import tric_items
 from tests.cases import check_cases
 
 

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from jobs import (
-    show_links,
-)
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.steps import link_show
 from tests.cases import check_cases
 from tests.factories import picture, write_units
 
@@ -49,7 +47,7 @@ def keys(tmp_path: Path) -> list[str]:
 
 
 def test_neighbours_nodes_and_rankings(tmp_path: Path, keys: list[str]) -> None:
-    assert cli.main("show_links", ["pictures=[q]", "nearest=2", "k=2", *keys]) == 0
+    assert cli.main("link show", ["pictures=[q]", "nearest=2", "k=2", *keys]) == 0
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "rankings.csv").read_text("utf-8-sig"))))
     assert {row["picture"] for row in rows} == {"q"}
     assert [(r["name"], r["rank"], r["id"], r["lemma"]) for r in rows if r["kind"] == "neighbor"] == [
@@ -71,7 +69,7 @@ def test_neighbours_nodes_and_rankings(tmp_path: Path, keys: list[str]) -> None:
     assert page.count("data:image/webp") == 3  # the picture, and k1 twice
     assert "Easter &lt;egg&gt;" in page
     assert page.index("Nearest pictures: siglip") < page.index("Nearest pictures: clip")
-    assert cli.main("show_links", ["pictures=[q]", *keys]) == 0  # its own page is replaced
+    assert cli.main("link show", ["pictures=[q]", *keys]) == 0  # its own page is replaced
 
 
 def test_tables_with_one_method_are_distinguished_by_their_names(tmp_path: Path, keys: list[str]) -> None:
@@ -79,7 +77,7 @@ def test_tables_with_one_method_are_distinguished_by_their_names(tmp_path: Path,
         {"image_id": "q", "method": "frequency_vision", "rank": 1, "node_id": "n3", "lemma": "Ukraine", "score": 3.0}
     ]
     write_units(tmp_path / "links" / "clip", "links", [links])
-    assert cli.main("show_links", ["pictures=[q]", *keys]) == 0
+    assert cli.main("link show", ["pictures=[q]", *keys]) == 0
     rows = csv.DictReader(io.StringIO((tmp_path / "out" / "rankings.csv").read_text("utf-8-sig")))
     assert [(r["name"], r["id"]) for r in rows if r["kind"] == "link" and r["rank"] == "1"] == [
         ("frequency_vision, clip", "n3"), ("frequency_vision, frequency_vision", "n2"), ("lemma_vision", "n1"),
@@ -103,7 +101,7 @@ def test_wrong_keys_are_refused(
     write_units(tmp_path / "again" / "clip", "neighbors", [[hit]])
     own_keys = arguments.format(folder=tmp_path).split()
     names = {key.partition("=")[0] for key in own_keys}
-    assert cli.main("show_links", [*(key for key in keys if key.partition("=")[0] not in names), *own_keys]) == 2
+    assert cli.main("link show", [*(key for key in keys if key.partition("=")[0] not in names), *own_keys]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -113,18 +111,18 @@ def test_the_page_of_another_program_is_kept(
 ) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "index.html").write_text("mine")
-    assert cli.main("show_links", ["pictures=[q]", *keys]) == 2
+    assert cli.main("link show", ["pictures=[q]", *keys]) == 2
     assert "did not write its index.html" in capsys.readouterr().err
 
 
 def test_a_page_of_links_has_1_to_100_pictures_and_a_table() -> None:
     def check(keys: dict[str, Any], message: str | None) -> None:
-        cfg = show_links.ShowLinksConfig(out="o", **{"pictures": ["p"], "links": ["l"], **keys})
+        cfg = link_show.ShowLinksConfig(out="o", **{"pictures": ["p"], "links": ["l"], **keys})
         if message is None:
-            show_links._check(cfg)
+            link_show._check(cfg)
             return
         with pytest.raises(InputError, match=message):
-            show_links._check(cfg)
+            link_show._check(cfg)
 
     check_cases(check, [
         ({}, None), ({"pictures": ["p"] * 100, "nearest": 1, "k": 1}, None), ({"links": [], "neighbors": ["n"]}, None),

@@ -7,11 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import (
-    evaluate,
-)
 from jobs.analysis.gold_answers import GoldAnswers
 from jobs.runtime.command_line import cli
+from jobs.steps import link_evaluate
 from jobs.store.reading import open_table
 from tests.factories import TableInMemory, write_table
 
@@ -33,7 +31,7 @@ def rows_of(uri: str) -> list[dict[str, Any]]:
 
 
 def run_evaluate(ranked: str, gold: Path, *keys: str) -> int:
-    return cli.main("evaluate", [f"ranked={ranked}", f"gold={gold}", f"out={gold.parent}/metrics", *keys])
+    return cli.main("link evaluate", [f"ranked={ranked}", f"gold={gold}", f"out={gold.parent}/metrics", *keys])
 
 
 def test_accuracy_recall_and_mrr_by_group(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +126,7 @@ def test_excluded_queries_are_not_asked_about(ranked: str, tmp_path: Path, capsy
     (tmp_path / "list.txt").write_text("q2\nq9\n")
     assert run_evaluate(ranked, gold, "k=[1]", "group_by=kind", f"exclusions={tmp_path}/list.txt") == 0
     printed = capsys.readouterr().out
-    assert "evaluate: 1 of 2 queries of " in printed
+    assert "link evaluate: 1 of 2 queries of " in printed
     assert "1 of 2 entries match no picture here, for example q9" in printed
     rows = {(row["metric"], row["dims"]): row for row in rows_of(f"{tmp_path}/metrics")}
     for dims, coverage in (("{}", 0.5), ('{"kind":"food"}', 1.0)):
@@ -144,7 +142,7 @@ def test_ranked_lists_are_evaluated_over_all_and_by_group() -> None:
     right = {"a": {"x", "y"}, "b": {"z"}, "c": {"w"}, "d": {"v"}}
     gold = GoldAnswers(right, {"a": "g", "b": "g", "c": "h", "d": "h"})
     ranks = {"c": [2], "a": [1, 3], "b": list[int]()}
-    metrics = list(evaluate.ranking_metrics(ranks, gold, [1, 2], group_by="kind"))
+    metrics = list(link_evaluate.ranking_metrics(ranks, gold, [1, 2], group_by="kind"))
     groups = list(dict.fromkeys(metric.dims.get("kind", "all") for metric in metrics))
     assert groups == ["all", "g", "h"]
     values = {
@@ -173,7 +171,7 @@ def test_intervals_do_not_depend_on_the_order_of_the_lists() -> None:
     ranks = {f"q{number:02}": [number * number % 7 + 1] for number in range(40)}
     gold = GoldAnswers({query: {"x"} for query in ranks}, {})
     orders = (ranks, dict(reversed(ranks.items())))
-    first, second = (list(evaluate.ranking_metrics(order, gold, [1], group_by=None)) for order in orders)
+    first, second = (list(link_evaluate.ranking_metrics(order, gold, [1], group_by=None)) for order in orders)
     assert first == second
     assert any(metric.low is not None for metric in first)
 
@@ -181,6 +179,6 @@ def test_intervals_do_not_depend_on_the_order_of_the_lists() -> None:
 def test_ids_of_lists_and_of_gold_are_shown_side_by_side() -> None:
     links: Any = TableInMemory("links", [{"image_id": "i", "rank": 1, "node_id": "n1", "method": "m", "score": 0.0}])
     links.name = "links"
-    assert evaluate._line_of_ids(links, "gold.csv", GoldAnswers({"i": {"Q5"}}, {}), "i") == (
+    assert link_evaluate._line_of_ids(links, "gold.csv", GoldAnswers({"i": {"Q5"}}, {}), "i") == (
         "  no list contains a right answer: node_id has ids like 'n1', gold.csv like 'Q5'; use one kind"
     )

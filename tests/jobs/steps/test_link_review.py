@@ -73,7 +73,7 @@ def rows_of(uri: Path) -> list[dict[str, Any]]:
 
 def test_review_of_links_end_to_end(world: Path) -> None:
     verdicts = world / "verdicts"
-    assert cli.main("review_links", [f"links=[{world}/links/*]", f"kb.path={world}/kb", f"out={verdicts}"]) == 0
+    assert cli.main("link review", [f"links=[{world}/links/*]", f"kb.path={world}/kb", f"out={verdicts}"]) == 0
     items = {row["item_id"]: row for row in rows_of(verdicts / "items")}
     assert len(items) == len(VERDICTS)  # a pair that both methods gave is judged once
     node_of = {item: dict(row["attributes"])["node"] for item, row in items.items()}
@@ -139,7 +139,7 @@ def test_the_entities_own_pictures_are_links_in_the_tasks(world: Path, capsys: p
     write_table(str(world / "kb" / "node_images"), "node_images", carried)
     (world / "no.txt").write_text(f"{names[0]}\n")
     review = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"kb.images={world}/kb_images", "pictures=3"]
-    assert cli.main("review_links", [*review, f"exclusions={world}/no.txt", f"out={world}/v"]) == 0
+    assert cli.main("link review", [*review, f"exclusions={world}/no.txt", f"out={world}/v"]) == 0
 
     web = {row["image_id"]: row.get("final_url") or row["source_url"] for row in rows}
     bread, apple = ([web[name] for name in sorted(some)] for some in (names[1:5], names[4:5]))
@@ -160,7 +160,7 @@ def test_the_entities_own_pictures_are_links_in_the_tasks(world: Path, capsys: p
         assert asked[item]["image_ids"] == [image for image in asked[item]["image_ids"] if image in IMAGES]
 
     without = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"out={world}/v"]
-    assert cli.main("review_links", without) == 0
+    assert cli.main("link review", without) == 0
     assert cli.main("annotate", [*tasks, f"out={world}/none"]) == 2
     assert "uses 'entity_picture_1'" in capsys.readouterr().err
 
@@ -168,7 +168,7 @@ def test_the_entities_own_pictures_are_links_in_the_tasks(world: Path, capsys: p
 def test_ranks_exclusions_and_what_is_refused(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"out={world}/v"]
     (world / "no.txt").write_text(f"{IMAGES[0]}\n")
-    assert cli.main("review_links", [*common, "ranks=2", f"exclusions={world}/no.txt"]) == 0
+    assert cli.main("link review", [*common, "ranks=2", f"exclusions={world}/no.txt"]) == 0
     assert len(rows_of(world / "v" / "items")) == 6
     for keys, message in (
         (["ranks=0"], "ranks=0: "),
@@ -176,11 +176,11 @@ def test_ranks_exclusions_and_what_is_refused(world: Path, capsys: pytest.Captur
         (["links=[]"], "links= is required"),
         ([f"links=[{world}/images]"], "is a table 'images', expected links"),
     ):
-        assert cli.main("review_links", [*common, *keys, f"out={world}/w"]) == 2
+        assert cli.main("link review", [*common, *keys, f"out={world}/w"]) == 2
         assert message in capsys.readouterr().err
     lost = [{"image_id": IMAGES[0], "method": "lemma", "rank": 1, "node_id": "gone", "lemma": "x", "score": 1.0}]
     write_table(str(world / "lost"), "links", lost)
-    assert cli.main("review_links", [*common, f"links=[{world}/lost]", f"out={world}/w"]) == 2
+    assert cli.main("link review", [*common, f"links=[{world}/lost]", f"out={world}/w"]) == 2
     assert "no node 'gone'" in capsys.readouterr().err
     assert not (world / "w").exists()
 
@@ -188,10 +188,10 @@ def test_ranks_exclusions_and_what_is_refused(world: Path, capsys: pytest.Captur
 def test_a_limit_takes_the_links_of_the_first_pictures_by_every_method(world: Path) -> None:
     links = [f"links=[{world}/links/*]", f"kb.path={world}/kb"]
     for out, more in (("whole", []), ("first", ["limit=2"]), ("other", ["ranks=2", "limit=2"])):
-        assert cli.main("review_links", [*links, *more, f"out={world}/{out}"]) == 0
+        assert cli.main("link review", [*links, *more, f"out={world}/{out}"]) == 0
     first = rows_of(world / "first" / "items")
     assert {image for row in first for image in row["image_ids"]} == set(IMAGES[:2])
     assert first == [row for row in rows_of(world / "whole" / "items") if row["image_ids"][0] in IMAGES[:2]]
     assert len(first) == 3, "one pair of the first picture, and one of each method of the second"
     assert trials_below(world) == {f"first/{name}": f"whole/{name}" for name in ("items", "texts")}
-    assert cli.main("review_links", [*links, f"out={world}/none", "limit=0"]) == 2
+    assert cli.main("link review", [*links, f"out={world}/none", "limit=0"]) == 2

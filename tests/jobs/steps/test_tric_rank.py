@@ -33,7 +33,7 @@ def make_split(folder: Path, *, expected: str | None = "2\n1\n7\n") -> Path:
 
 def prepared(folder: Path, split: Path) -> dict[str, Any]:
     """Captions worded by the job, and random vectors; the second picture has none."""
-    assert cli.main("tric_captions", [f"split={split}", f"out={folder}/captions", "unit_rows=7"]) == 0
+    assert cli.main("tric captions", [f"split={split}", f"out={folder}/captions", "unit_rows=7"]) == 0
     texts = rows_of(f"{folder}/captions")
     draw = np.random.default_rng(1)
     vectors, queries = draw.normal(size=(len(texts), DIM)), draw.normal(size=(3, DIM))
@@ -49,7 +49,7 @@ def prepared(folder: Path, split: Path) -> dict[str, Any]:
 
 def run(folder: Path, split: Path, *keys: str) -> int:
     tables = [f"{name}={folder}/{name}" for name in ("pictures", "captions", "vectors")]
-    return cli.main("tric_rank", [f"split={split}", *tables, f"out={folder}/tric", *keys])
+    return cli.main("tric rank", [f"split={split}", *tables, f"out={folder}/tric", *keys])
 
 
 def test_captions_are_worded_for_every_date(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Show how pictures were linked: their nearest pictures by each encoder, and the ranking by each method -> a page.
 
-    remine show_links 'pictures=[3f2a…]' 'neighbors=[R/near/siglip,R/near/clip,R/near/dinov2]' \\
+    remine link show 'pictures=[3f2a…]' 'neighbors=[R/near/siglip,R/near/clip,R/near/dinov2]' \\
         'links=[R/links/*]' kb.path=R/kb kb.images=R/kb_images images=R/images out=R/example
 
 For each picture, OUT/index.html shows its nearest pictures in the knowledge base with their nodes and scores, and the
@@ -9,7 +9,6 @@ score for each method of links (tables 6 and 7). To compare encoders, search the
 with each of them. Pictures are blurred until the reader shows them. OUT/rankings.csv has the same rows.
 """
 
-import sys
 from dataclasses import dataclass, field
 
 from actors.quantities import quantity
@@ -37,7 +36,7 @@ class ShownKb:
 
 @dataclass
 class ShowLinksConfig:
-    """Keys of `show_links`."""
+    """Keys of `link show`."""
 
     out: str = MISSING  # a folder for the page and its CSV
     pictures: list[str] = field(default_factory=list)  # image_ids
@@ -74,7 +73,7 @@ def execute(cfg: ShowLinksConfig) -> None:
     examples = picture_sheets.link_examples(wanted, near, ranked, nodes)
     locations.replace(locations.join(out, picture_sheets.RANKINGS), picture_sheets.rankings_csv(examples))
     locations.replace(locations.join(out, picture_sheets.PAGE), picture_sheets.links_page(examples, thumbnails))
-    say(f"show_links: {locations.join(out, picture_sheets.PAGE)}\n  {quantity(len(wanted), 'picture')}")
+    say(f"link show: {locations.join(out, picture_sheets.PAGE)}\n  {quantity(len(wanted), 'picture')}")
     for line in summary.exclusion_lines(excluded, exclusion_filter.matched):
         say(line)
 
@@ -88,7 +87,4 @@ def _check(cfg: ShowLinksConfig) -> None:
         check_least(key, value, 1)
 
 
-JOB = cli.Job("show_links", ShowLinksConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("show_links"))
+JOB = cli.Job("link show", ShowLinksConfig, execute)

@@ -1,6 +1,6 @@
 """Prepare `links` for review by people: pairs of a picture and a linked entity -> tables `items` and `texts`.
 
-    remine review_links 'links=[R/links/lemma,R/links/lemma_vision]' kb.path=R/kb out=R/review
+    remine link review 'links=[R/links/lemma,R/links/lemma_vision]' kb.path=R/kb out=R/review
     remine annotate input=R/review/items texts=R/review/texts images=R/images rubric=link_verdict \\
         raters=raters.csv per_item=3 out=R/tasks
     remine import_ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
@@ -14,7 +14,6 @@ its article. With kb.images=, the web addresses of up to `pictures` of the node'
 `annotate welfare=entity_links` adds them to the tasks as links.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,7 +45,7 @@ class ReviewedKb:
 
 @dataclass
 class ReviewLinksConfig:
-    """Keys of `review_links`."""
+    """Keys of `link review`."""
 
     out: str = MISSING  # folder or s3://bucket/prefix of the tables `items` and `texts`
     links: list[str] = field(default_factory=list)  # tables of links, or globs
@@ -95,7 +94,7 @@ def execute(cfg: ReviewLinksConfig) -> Manifest:
         manifest = write_rows(cfg, name, rows, identity, excluded=excluded, below=name, inputs=inputs, limit=limit)
     amount = f"{quantity(len(items), 'pair')} of a picture and one of {len(texts):,} nodes"
     lines = [
-        f"review_links: {locations.absolute(cfg.out)}\n  {amount}",
+        f"link review: {locations.absolute(cfg.out)}\n  {amount}",
         *([f"  {limit}; the tables have no more"] if limit else ()),
         *summary.exclusion_lines(excluded, exclusion_filter.matched),
     ]
@@ -139,7 +138,4 @@ def _item(image: str, node: str, text_id: str, attributes: Mapping[str, str]) ->
     }
 
 
-JOB = cli.Job("review_links", ReviewLinksConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("review_links"))
+JOB = cli.Job("link review", ReviewLinksConfig, execute)

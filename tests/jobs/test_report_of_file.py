@@ -1,4 +1,4 @@
-"""`python -m jobs.analyze` on files of strangers: the released ones, odd ones, wrong ones."""
+"""`remine report input=FILE` on files of strangers: the released ones, odd ones, wrong ones."""
 
 import csv
 import html
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.analysis.file_analysis import AnalyzeConfig, check_settings
+from jobs.analysis.file_analysis import RatedFile, check_settings
 from jobs.errors import InputError
 from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.command_line import cli
@@ -38,7 +38,7 @@ RATINGS = [
 def test_agreement_of_a_csv(tmp_path, capsys):
     file = write(tmp_path / "it, é.csv", [*RATINGS, "012,al,"])
     columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
-    cli.execute("analyze", [f"input={file}", *columns, "title=My & study", f"out={tmp_path}/F"])
+    cli.execute("report", [f"input={file}", *columns, "title=My & study", f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
     alpha = metrics["alpha", "file", "ordinal", "people", "value"]
     assert alpha["n"] == 12
@@ -47,7 +47,7 @@ def test_agreement_of_a_csv(tmp_path, capsys):
     printed = capsys.readouterr().out.splitlines()
     assert any(line.startswith("alpha ") for line in printed)
     assert printed[-1] == (
-        f"analyze: {tmp_path}/F/index.html, metrics.csv, {len(metrics)} metrics in {tmp_path}/F/metrics"
+        f"report: {tmp_path}/F/index.html, metrics.csv, {len(metrics)} metrics in {tmp_path}/F/metrics"
     )
     with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as output:
         counts = [r for r in csv.DictReader(output) if r["metric"] == "alpha" and r["level"] == "ordinal"]
@@ -62,7 +62,7 @@ def test_metrics_csv_has_no_two_columns_of_one_name(tmp_path):
     """The ratings' status is a dim, the metric's a column: `status == "ok"` gives all defined metrics."""
     file = write(tmp_path / "r.csv", RATINGS)
     columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
-    cli.execute("analyze", [f"input={file}", *columns, f"out={tmp_path}/F"])
+    cli.execute("report", [f"input={file}", *columns, f"out={tmp_path}/F"])
     with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as output:
         header, *rows = csv.reader(output)
     assert len(set(header)) == len(header)
@@ -80,7 +80,7 @@ def test_words_are_categories_and_parquet_and_tsv_are_read(tmp_path):
     results = []
     for name in ("w.tsv", "w.csv", "w.parquet"):
         columns = ["columns.item=i", "columns.rater=r", "columns.value=v"]
-        cli.execute("analyze", [f"input={tmp_path}/{name}", *columns, f"out={tmp_path}/{name}-F"])
+        cli.execute("report", [f"input={tmp_path}/{name}", *columns, f"out={tmp_path}/{name}-F"])
         results.append({k: r["value"] for k, r in metrics_in(tmp_path / f"{name}-F").items()})
     assert results[0] == results[1] == results[2]
     assert results[0]["percent_agreement", "file", "people", "value"] == 1 / 2
@@ -103,7 +103,7 @@ def test_what_spreadsheets_write(tmp_path):
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
         more = ["encoding=latin-1"] if name == "latin.csv" else []
-        cli.execute("analyze", [f"input={tmp_path}/{name}", *columns, *more, f"out={tmp_path}/{name}-F"])
+        cli.execute("report", [f"input={tmp_path}/{name}", *columns, *more, f"out={tmp_path}/{name}-F"])
         metrics = metrics_in(tmp_path / f"{name}-F")
         results.append([r["value"] for key, r in sorted(metrics.items()) if key[0] in ("alpha", "icc1", "mean_score")])
     assert len(results[0]) == 5
@@ -113,9 +113,9 @@ def test_what_spreadsheets_write(tmp_path):
 def test_a_word_among_numbers_is_reported_and_can_be_declared_missing(tmp_path, capsys):
     file = write(tmp_path / "r.csv", [*RATINGS, "000,al,n/a", "001,al,4"])
     columns = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
-    cli.execute("analyze", [*columns, f"out={tmp_path}/F"])
+    cli.execute("report", [*columns, f"out={tmp_path}/F"])
     assert "1 of 38 answers are not numbers, such as 'n/a'" in capsys.readouterr().out
-    cli.execute("analyze", [*columns, "missing=[n/a]", f"out={tmp_path}/G"])
+    cli.execute("report", [*columns, "missing=[n/a]", f"out={tmp_path}/G"])
     metrics = metrics_in(tmp_path / "G")
     assert metrics["alpha", "file", "ordinal", "people", "value"]["n"] == 12
     assert metrics["ratings_excluded", "file", "value"]["value"] == 1
@@ -131,7 +131,7 @@ def test_columns_make_parts_groups_and_gold(tmp_path):
     file = write(tmp_path / "r.csv", lines)
     keys = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
     more = ["metrics.disaggregate=[scene]", "metrics.groups=[country]", "metrics.gold=[expert]"]
-    cli.execute("analyze", [*keys, *more, f"out={tmp_path}/F"])
+    cli.execute("report", [*keys, *more, f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
     # of even images (outdoors) all three give the same
     by_part = {key: row["value"] for key, row in metrics.items() if key[0] == "percent_agreement"}
@@ -149,7 +149,7 @@ def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys)
     rows += ["a,x,k,cat", "a,y,k,cat", "b,x,k,dog", "b,y,k,3"]
     file = write(tmp_path / "r.csv", ["i,r,q,v", *rows])
     keys = [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"]
-    cli.execute("analyze", [*keys, f"out={tmp_path}/F"])
+    cli.execute("report", [*keys, f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
     assert metrics["percent_agreement", "file", "people", "s"]["value"] == 2 / 3
     assert metrics["alpha", "file", "ordinal", "people", "s"]["value"] > 0.9
@@ -162,7 +162,7 @@ def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys)
 def test_agreement_of_a_single_rater_is_undefined_with_a_reason(tmp_path):
     file = write(tmp_path / "r.csv", ["i,r,v", "a,x,1", "b,x,3", "c,x,2"])
     cli.execute(
-        "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+        "report", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
     )
     for key, row in metrics_in(tmp_path / "F").items():
         if key[0] in ("alpha", "percent_agreement", "icc1", "icc2k", "pairwise_pearson"):
@@ -174,7 +174,7 @@ def test_numbers_that_may_be_misread_are_reported(tmp_path, capsys):
     rows = ['a,x,"1,000"', 'a,y,"2,000"', 'b,x,"1,000"', 'b,y,"1,000"', 'b,y,"3,000"']
     file = write(tmp_path / "r.csv", ["i,r,v", *rows])
     cli.execute(
-        "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+        "report", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
     )
     printed = capsys.readouterr().out
     assert "value: answers have a decimal comma; 1,000 is read as 1\n" in printed
@@ -185,7 +185,7 @@ def test_numbers_that_may_be_misread_are_reported(tmp_path, capsys):
 def test_numbers_past_all_bounds_are_words(tmp_path, capsys, word):
     file = write(tmp_path / "r.csv", ["i,r,v", f"a,x,{word}", "a,y,1", "b,x,2", "b,y,2"])
     cli.execute(
-        "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+        "report", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
     )
     assert f"1 of 4 answers are not numbers, such as {word!r}" in capsys.readouterr().out
 
@@ -194,7 +194,7 @@ def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
     rows = ["HITId,AssignmentId,WorkerId,Answer.tags", "h1,1,a,cat", "h1,2,b,", "h2,3,a,", "h2,4,b,"]
     file = write(tmp_path / "t.csv", rows)
     more = ["columns.value=Answer.tags", "empty=none of these", f"out={tmp_path}/F"]
-    cli.execute("analyze", ["task=crowdtruth", f"input={file}", *more])
+    cli.execute("report", ["task=crowdtruth", f"input={file}", *more])
     metrics = metrics_in(tmp_path / "F")
     assert metrics["unit_annotation_score", "h2", "none of these"]["value"] == 1 or (
         metrics["unit_annotation_score", "none of these", "h2"]["value"] == 1
@@ -208,7 +208,7 @@ def test_keys_of_metrics_that_a_task_does_not_use_are_refused():
     changed: dict[str, Any] = {"tolerance": 2, "stop": 0.5, "overlap": 0.7, "concept": "x"}
     for task, names in used.items():
         for name, value in changed.items():
-            cfg = AnalyzeConfig(task=task, metrics=MetricSettings(groups=[], **{name: value}))
+            cfg = RatedFile(task=task, metrics=MetricSettings(**{name: value}))
             if name in names:
                 check_settings(cfg)
                 continue
@@ -217,10 +217,10 @@ def test_keys_of_metrics_that_a_task_does_not_use_are_refused():
 
 
 def test_a_scale_is_its_lowest_and_its_highest_answer():
-    check_settings(AnalyzeConfig(scale=[1.0, 5.0]))
+    check_settings(RatedFile(scale=[1.0, 5.0]))
     for scale in ([1.0], [1.0, 3.0, 5.0], [5.0, 1.0], [3.0, 3.0]):
         with pytest.raises(InputError, match="scale="):
-            check_settings(AnalyzeConfig(scale=scale))
+            check_settings(RatedFile(scale=scale))
 
 
 def test_scene_graphs_of_another_model(tmp_path, capsys):
@@ -235,7 +235,7 @@ def test_scene_graphs_of_another_model(tmp_path, capsys):
         ]
     file = write(tmp_path / "a.csv", lines)
     keys = ["columns.item=pic", "columns.question=qid", "columns.parents=par", "columns.value=ans"]
-    cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
+    cli.execute("report", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
     assert metrics["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 2 + 0) / 4)
     assert metrics["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx(
@@ -259,7 +259,7 @@ def test_scene_graphs_with_cycles_invalid_questions_and_decimal_commas(tmp_path)
     people = write(tmp_path / "p.csv", ["pic;v", *(f"p{n};{n},5" for n in range(4)), "gone;1,0"])
     keys = ["columns.item=pic", "columns.question=q", "columns.parents=par", "columns.value=ans", "columns.valid=ok",
             f"people={people}", "people_columns.item=pic", "people_columns.value=v"]  # fmt: skip
-    cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
+    cli.execute("report", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
     assert metrics["dsg_invalid",]["value"] == 4
     assert metrics["dsg_invalid",]["coverage"] == 1
@@ -272,7 +272,7 @@ def test_scene_graphs_with_cycles_invalid_questions_and_decimal_commas(tmp_path)
 def test_crowdtruth_of_the_released_file(data, tmp_path):
     folder = data / "crowdtruth"
     cli.execute(
-        "analyze",
+        "report",
         ["task=crowdtruth", f"input={folder}/relex-binary-choice.csv", "columns.value=top_member_employee",
          f"out={tmp_path}/F"],
     )  # fmt: skip
@@ -298,7 +298,7 @@ def test_columns_of_released_files_are_found_by_their_names(tmp_path, task, metr
     lines = ["!amt_annotation_ids\t!amt_worker_ids\torig_id\tresponse\tgold"]
     lines += [f"a{unit}{worker}\tw{worker}\t{unit}\t{unit % 2}\t1" for unit in range(4) for worker in range(3)]
     file = write(tmp_path / "rte.standardized.tsv", lines)
-    cli.execute("analyze", [f"task={task}", f"input={file}", f"out={tmp_path}/F", *keys])
+    cli.execute("report", [f"task={task}", f"input={file}", f"out={tmp_path}/F", *keys])
     metrics = metrics_in(tmp_path / "F")
     assert [row["value"] for key, row in metrics.items() if key[0] == metric] == [1]
 
@@ -307,7 +307,7 @@ def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
     lines = ["unit,worker,tags", "1,a,red|blue", "1,b,red", "2,a,blue", "2,b,blue", "3,a,red", "4,b,", "2,b,blue"]
     file = write(tmp_path / "t.csv", lines)
     keys = ["columns.item=unit", "columns.rater=worker", "columns.value=tags", "separator=|"]
-    cli.execute("analyze", ["task=crowdtruth", f"input={file}", *keys, f"out={tmp_path}/F"])
+    cli.execute("report", ["task=crowdtruth", f"input={file}", *keys, f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
     assert metrics["unit_quality", "2"]["value"] == pytest.approx(1)
     # unit 1 would be 1 / sqrt(2) with equal annotations; blue is picked apart, so red weighs more
@@ -323,7 +323,7 @@ def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
 def test_scene_graphs_of_the_released_files(data, tmp_path):
     folder = data / "dsg"
     files = [f"input={folder}/mplug_dsg.csv", f"people={folder}/tifa160-likert-anns.csv"]
-    cli.execute("analyze", ["task=dsg", *files, f"out={tmp_path}/F"])
+    cli.execute("report", ["task=dsg", *files, f"out={tmp_path}/F"])
     metrics = metrics_in(tmp_path / "F")
     published = {"with": (0.463, 0.380), "without": (0.464, 0.378)}
     for reading, (spearman, kendall) in published.items():
@@ -435,7 +435,7 @@ def test_wrong_files_and_keys_are_refused_without_output(tmp_path):
     missed = {}
     for name, (keys, message) in WRONG.items():
         with pytest.raises(InputError) as error:
-            cli.execute("analyze", [*(k.format(f=tmp_path) for k in keys), f"out={tmp_path}/F"])
+            cli.execute("report", [*(k.format(f=tmp_path) for k in keys), f"out={tmp_path}/F"])
         if not re.search(message, str(error.value)) or (tmp_path / "F").exists():
             missed[name] = str(error.value)
     assert not missed
@@ -446,8 +446,22 @@ def test_excluded_items_are_left_out_of_a_file(tmp_path, capsys):
     (tmp_path / "r.csv").write_text("\n".join(["image,who,score", *rows]))
     (tmp_path / "no.txt").write_text("c\nnobody\n")
     keys = [f"input={tmp_path}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score"]
-    assert cli.main("analyze", [*keys, f"out={tmp_path}/all"]) == 0
-    assert cli.main("analyze", [*keys, f"exclusions={tmp_path}/no.txt", f"out={tmp_path}/some"]) == 0
+    assert cli.main("report", [*keys, f"out={tmp_path}/all"]) == 0
+    assert cli.main("report", [*keys, f"exclusions={tmp_path}/no.txt", f"out={tmp_path}/some"]) == 0
     assert "1 of 2 entries match no picture" in capsys.readouterr().out
     largest = {name: max(row["n"] for row in rows_of(f"{tmp_path}/{name}/metrics")) for name in ("all", "some")}
     assert largest["some"] < largest["all"]
+
+
+def test_keys_of_a_file_and_of_tables_exclude_each_other(tmp_path, capsys):
+    file = write(tmp_path / "r.csv", RATINGS)
+    columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
+    for keys, why in (
+        ([f"input={file}", *columns, "gallery=3"], "gallery=3: is for tables, and input= names a file"),
+        ([f"input={file}", *columns, "items=[R]"], "items=[R]: is for tables, and input= names a file"),
+        (["ratings=[R]", *columns], "columns: is for a file of ratings; set input="),
+        (["ratings=[R]", "task=dsg"], "task=dsg: is for a file of ratings; set input="),
+    ):
+        assert cli.main("report", [*keys, f"out={tmp_path}/F"]) == 2
+        assert why in capsys.readouterr().err
+    assert not (tmp_path / "F").exists()

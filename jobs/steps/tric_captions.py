@@ -1,13 +1,12 @@
 """Combine the captions of a TRIC split with dates, by templates -> table `texts`.
 
-    remine tric_captions split=tric/dev-0 out=R/captions
+    remine tric captions split=tric/dev-0 out=R/captions
 
 The table has one text for each template, caption and date of a picture in the split. The template (`none`, `year`,
-`decade`) determines how the text gives the date; remine tric_rank compares the templates. The column `source` has the
+`decade`) determines how the text gives the date; remine tric rank compares the templates. The column `source` has the
 index of the caption, `revision` the template, and `date` the date in the text.
 """
 
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +28,7 @@ CAPTIONS = {
 
 @dataclass
 class TricCaptionsConfig:
-    """Keys of `tric_captions`."""
+    """Keys of `tric captions`."""
 
     split: str = MISSING  # the folder with in.tsv and captions.tsv
     out: str = MISSING  # the table of texts to write
@@ -49,7 +48,7 @@ def execute(cfg: TricCaptionsConfig) -> Manifest:
     identity = {"templates": dict(cfg.templates), "captions": content_id(*split.captions.values())}
     inputs = tuple(o for o in locations.find(cfg.split) if o.uri.rsplit("/", 1)[-1] in ("in.tsv", "captions.tsv"))
     manifest = write_rows(cfg, "texts", rows, identity, inputs=inputs, unit_rows=cfg.unit_rows)
-    lines = [f"tric_captions: {manifest['out']}"]
+    lines = [f"tric captions: {manifest['out']}"]
     for template in cfg.templates:
         count = sum(row["revision"] == template for row in rows)
         dates = count // len(split.captions)
@@ -94,7 +93,4 @@ def _check(templates: dict[str, str]) -> None:
             )
 
 
-JOB = cli.Job("tric_captions", TricCaptionsConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("tric_captions"))
+JOB = cli.Job("tric captions", TricCaptionsConfig, execute)

@@ -1,4 +1,4 @@
-"""`python -m jobs.analyze` on a CSV works where no library for models is installed."""
+"""`remine report input=FILE` on a CSV works where no library for models is installed."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 from jobs.runtime.command_line import cli
-code = cli.main("analyze", sys.argv[1:])
+code = cli.main("report", sys.argv[1:])
 assert not set(sys.modules) & set({blocked!r}), sorted(set(sys.modules) & set({blocked!r}))
 sys.exit(code)
 """

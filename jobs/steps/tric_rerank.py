@@ -1,9 +1,9 @@
 """Re-rank the best captions of each TRIC picture by a judge's ratings -> table `metrics` and the challenge's output.
 
-    remine tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
+    remine tric rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
         'ratings=[R/ratings/*]' out=R/reranked
 
-The captions that the judge was asked about (remine tric_items, then remine judge rubric=caption_match) are sorted by
+The captions that the judge was asked about (remine tric items, then remine judge rubric=caption_match) are sorted by
 the probability of yes; the others follow in the encoder's order. The table OUT/metrics has the mean reciprocal rank,
 cut at 100, before and after, for each rater and condition, with bootstrap intervals, and their changes paired by
 picture: from the encoder to the judge, and from one condition (such as the wording of the date) to another.
@@ -11,7 +11,6 @@ OUT/RATER/CONDITION/out.tsv is the challenge's output of each.
 """
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -44,11 +43,11 @@ _NAME = re.compile(r"[^\w.@-]+")  # what a folder's name does not contain
 
 @dataclass
 class TricRerankConfig:
-    """Keys of `tric_rerank`."""
+    """Keys of `tric rerank`."""
 
     split: str = MISSING  # the folder with in.tsv, captions.tsv and, if public, expected.tsv
-    neighbors: str = MISSING  # the encoder's ranking (remine tric_rank)
-    captions: str = MISSING  # texts (remine tric_captions)
+    neighbors: str = MISSING  # the encoder's ranking (remine tric rank)
+    captions: str = MISSING  # texts (remine tric captions)
     ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs
     out: str = MISSING  # a folder: the table metrics, and out.tsv of each rater and condition
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.selection.exclusions)
@@ -58,7 +57,7 @@ def execute(cfg: TricRerankConfig) -> Manifest:
     """Run the job and return the manifest of the metrics; see the module's docstring."""
     if not cfg.ratings:
         raise InputError(
-            "ratings=[]: name at least one table of ratings (remine judge on the items of remine tric_items)"
+            "ratings=[]: name at least one table of ratings (remine judge on the items of remine tric items)"
         )
     split = read_split(cfg.split)
     neighbors, captions = (
@@ -89,7 +88,7 @@ def execute(cfg: TricRerankConfig) -> Manifest:
     lines = [
         *_lines(before, after, metrics),
         *summary.exclusion_lines(excluded, exclusion_filter.matched),
-        f"tric_rerank: {len(metrics)} metrics in {manifest['out']}, out.tsv of each rater and condition below {out}",
+        f"tric rerank: {len(metrics)} metrics in {manifest['out']}, out.tsv of each rater and condition below {out}",
     ]
     return Manifest(manifest, lines)
 
@@ -117,7 +116,4 @@ def _lines(before: Ranked, after: Mapping[RaterCondition, Reranking], metrics: S
             yield f"  {metric.name:<15} {metric.value:+.4f} {interval} n={metric.n:,}  {dims}"
 
 
-JOB = cli.Job("tric_rerank", TricRerankConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("tric_rerank"))
+JOB = cli.Job("tric rerank", TricRerankConfig, execute)

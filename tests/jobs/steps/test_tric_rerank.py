@@ -63,7 +63,7 @@ def dims(**values: str) -> str:
 
 def test_items_have_the_best_captions_as_targets(tmp_path: Path, ranked: list[str]) -> None:
     for dates in DATES:
-        assert cli.main("tric_items", [*ranked, f"k={K}", f"dates={dates}", f"out={tmp_path}/{dates}"]) == 0
+        assert cli.main("tric items", [*ranked, f"k={K}", f"dates={dates}", f"out={tmp_path}/{dates}"]) == 0
     worded = {dates: dict(rows_of(f"{tmp_path}/{dates}")[0]["attributes"]).get("date") for dates in DATES}
     assert worded == {"none": None, "year": "1894", "decade": "the 1890s", "day": "13 July 1894"}
     items = {row["item_id"]: row for row in rows_of(f"{tmp_path}/day")}
@@ -77,18 +77,18 @@ def test_items_have_the_best_captions_as_targets(tmp_path: Path, ranked: list[st
 def test_excluded_pictures_are_neither_items_nor_ranked(tmp_path: Path, ranked: list[str]) -> None:
     (tmp_path / "list.txt").write_text(f"{IDS['b.png'].upper()}\n")
     listed = f"exclusions={tmp_path}/list.txt"
-    assert cli.main("tric_items", [*ranked, listed, f"out={tmp_path}/items"]) == 0
+    assert cli.main("tric items", [*ranked, listed, f"out={tmp_path}/items"]) == 0
     assert {row["item_id"] for row in rows_of(f"{tmp_path}/items")} == {IDS[name] for name in RANKED} - {IDS["b.png"]}
     captions = {name: dict.fromkeys(CAPTIONS.values(), 0.5) for name in RANKED}
     write_table(tmp_path / "ratings", "ratings", verdicts("day", cast(Any, captions)))
     for out, keys in (("with", [listed]), ("without", [])):
-        assert cli.main("tric_rerank", [*ranked, *keys, f"ratings=[{tmp_path}/ratings]", f"out={tmp_path}/{out}"]) == 0
+        assert cli.main("tric rerank", [*ranked, *keys, f"ratings=[{tmp_path}/ratings]", f"out={tmp_path}/{out}"]) == 0
     counts = [max(row["n"] for row in metrics(tmp_path / out).values()) for out in ("with", "without")]
     assert counts[0] == counts[1] - 1
 
 
 def test_captions_of_one_text_are_one_target(tmp_path: Path, ranked: list[str]) -> None:
-    assert cli.main("tric_items", [*ranked, "k=5", "unit_rows=2", f"out={tmp_path}/items"]) == 0
+    assert cli.main("tric items", [*ranked, "k=5", "unit_rows=2", f"out={tmp_path}/items"]) == 0
     assert rows_of(f"{tmp_path}/items")[0]["targets"] == ["A DOG", "A cat\nsleeps", "Bread", "Shoes"]
     assert [unit.rows for unit in open_table(f"{tmp_path}/items", "items").units()] == [2, 1]
 
@@ -113,7 +113,7 @@ def test_rankings_and_metrics_by_hand(tmp_path: Path, ranked: list[str], capsys:
     }
     for condition, scores in asked.items():
         write_table(tmp_path / "ratings" / condition, "ratings", verdicts(condition, scores))
-    assert cli.main("tric_rerank", [*ranked, f"ratings=[{tmp_path}/ratings/*]", f"out={tmp_path}/out"]) == 0
+    assert cli.main("tric rerank", [*ranked, f"ratings=[{tmp_path}/ratings/*]", f"out={tmp_path}/out"]) == 0
     table = metrics(tmp_path / "out")
 
     def judge(condition: str) -> str:
@@ -152,7 +152,7 @@ def test_a_judge_without_all_ratings_of_any_picture_keeps_the_encoders_order(tmp
     failed: dict[str, dict[str, float | None]] = {name: dict.fromkeys(whole) for name in RANKED}
     for condition, scores in (("none", {"a.png": whole}), ("day", failed)):
         write_table(tmp_path / "ratings" / condition, "ratings", verdicts(condition, scores))
-    assert cli.main("tric_rerank", [*ranked, f"ratings=[{tmp_path}/ratings/*]", f"out={tmp_path}/out"]) == 0
+    assert cli.main("tric rerank", [*ranked, f"ratings=[{tmp_path}/ratings/*]", f"out={tmp_path}/out"]) == 0
     table = metrics(tmp_path / "out")
     values = {
         name: table["mrr@100", dims(ranking="judge", rater="m", condition=name)]["value"] for name in ("none", "day")
@@ -166,12 +166,12 @@ def test_a_judge_without_all_ratings_of_any_picture_keeps_the_encoders_order(tmp
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("tric_items dates=month", "dates=month: must be one of none, year, decade, day"),
-        ("tric_items k=101", "k=101"),
-        ("tric_items unit_rows=0", "unit_rows=0"),
-        ("tric_rerank", "ratings=[]"),
-        ("tric_rerank ratings=[{folder}/failed]", "no picture of"),
-        ("tric_rerank ratings=[{folder}/words]", "without expected score"),
+        ("tric items dates=month", "dates=month: must be one of none, year, decade, day"),
+        ("tric items k=101", "k=101"),
+        ("tric items unit_rows=0", "unit_rows=0"),
+        ("tric rerank", "ratings=[]"),
+        ("tric rerank ratings=[{folder}/failed]", "no picture of"),
+        ("tric rerank ratings=[{folder}/words]", "without expected score"),
     ],
 )
 def test_wrong_keys_are_refused(
@@ -180,8 +180,8 @@ def test_wrong_keys_are_refused(
     failed = verdicts("day", {name: {"A DOG": None} for name in RANKED})
     write_table(tmp_path / "failed", "ratings", failed)
     write_table(tmp_path / "words", "ratings", [{**row, "status": "ok", "value": "yes"} for row in failed])
-    job, *keys = command.format(folder=tmp_path).split()
-    assert cli.main(job, [*ranked, *keys, f"out={tmp_path}/out"]) == 2
+    keys = command.format(folder=tmp_path).split()
+    assert cli.main(keys[0], [keys[1], *ranked, *keys[2:], f"out={tmp_path}/out"]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -190,5 +190,5 @@ def test_a_ranking_of_another_split_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ranked: list[str]
 ) -> None:
     (tmp_path / "split" / "in.tsv").write_text("".join(f"z{name}\t{day}\n" for name, day in PICTURES))
-    assert cli.main("tric_items", [*ranked, f"out={tmp_path}/out"]) == 2
+    assert cli.main("tric items", [*ranked, f"out={tmp_path}/out"]) == 2
     assert "is not a picture of this split" in capsys.readouterr().err

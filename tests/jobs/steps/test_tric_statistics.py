@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs import (
-    tric_statistics,
-)
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.steps import tric_statistics
 from tests.factories import rows_of
 
 SPLITS = {
@@ -40,7 +38,7 @@ def values(out: Path) -> dict[tuple[str, ...], float | None]:
 def test_splits_and_unions_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = write_splits(tmp_path / "tric"), tmp_path / "statistics"
     arguments = [f"path={path}", f"out={out}", "bins.year=10"]
-    assert cli.main("tric_statistics", arguments) == 0
+    assert cli.main("tric statistics", arguments) == 0
     printed_values = values(out)
     assert [printed_values["instances", name] for name in ("train", "train2", "dev-0", "training")] == [1, 2, 1, 3]
     assert printed_values["share", "training"] == 0.75
@@ -58,7 +56,7 @@ def test_splits_and_unions_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture
     assert ("mean", "testing", "year") not in printed_values
     assert "testing: left out" in capsys.readouterr().out
     before = {file: file.stat().st_mtime_ns for file in out.glob("*.parquet")}
-    assert cli.main("tric_statistics", arguments) == 0
+    assert cli.main("tric statistics", arguments) == 0
     assert {file: file.stat().st_mtime_ns for file in out.glob("*.parquet")} == before  # nothing to do
 
 
@@ -66,7 +64,7 @@ def test_own_splits_and_unions(tmp_path: Path) -> None:
     path = write_splits(tmp_path / "tric")
     (path / "dev-0").rename(path / "late")
     keys = ["splits=[train,late]", "unions.ends=[train,late]"]
-    assert cli.main("tric_statistics", [f"path={path}", f"out={tmp_path}/s", *keys]) == 0
+    assert cli.main("tric statistics", [f"path={path}", f"out={tmp_path}/s", *keys]) == 0
     printed_values = values(tmp_path / "s")
     assert (printed_values["mean", "ends", "year"], printed_values["minimum", "ends", "year"]) == (1895, 1880)
 
@@ -76,7 +74,7 @@ def test_the_folder_of_one_split(tmp_path: Path) -> None:
     (path / "dev-0").rename(path / "late")
     for number, name in enumerate(("train", "late", "late/")):
         out = tmp_path / str(number)
-        assert cli.main("tric_statistics", [f"path={path}/{name}", f"out={out}"]) == 0
+        assert cli.main("tric statistics", [f"path={path}/{name}", f"out={out}"]) == 0
         assert {key[1]: value for key, value in values(out).items() if key[0] == "instances"} == {name.strip("/"): 1}
 
 
@@ -93,19 +91,19 @@ def test_wrong_keys_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], keys: list[str], message: str
 ) -> None:
     path = write_splits(tmp_path / "tric")
-    assert cli.main("tric_statistics", [f"path={path}", f"out={tmp_path}/s", *keys]) == 2
+    assert cli.main("tric statistics", [f"path={path}", f"out={tmp_path}/s", *keys]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
 
 
 def test_a_folder_without_splits_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("a")
-    assert cli.main("tric_statistics", [f"path={tmp_path}", f"out={tmp_path}/s"]) == 2
+    assert cli.main("tric statistics", [f"path={tmp_path}", f"out={tmp_path}/s"]) == 2
     assert "none of the folders train, train2" in capsys.readouterr().err
 
 
 def test_the_real_development_split(data: Path, tmp_path: Path) -> None:
-    assert cli.main("tric_statistics", [f"path={data}/tric", f"out={tmp_path}/s"]) == 0
+    assert cli.main("tric statistics", [f"path={data}/tric", f"out={tmp_path}/s"]) == 0
     printed_values = values(tmp_path / "s")
     assert printed_values["instances", "dev-0"] == 646
     names = ("mean", "median", "standard_deviation", "minimum", "maximum")

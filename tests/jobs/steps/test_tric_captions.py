@@ -8,7 +8,7 @@ import pytest
 from jobs.corpora.tric import Split
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
-from jobs.tric_captions import TricCaptionsConfig, captions, execute
+from jobs.steps.tric_captions import TricCaptionsConfig, captions, execute
 from tests.cases import check_cases
 
 TEMPLATES = {"none": "{caption}", "year": "{date}: {caption}", "decade": "In the {date}s, {caption}"}
@@ -46,7 +46,7 @@ def test_wrong_templates_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     ]
 
     def check(key: str, message: str) -> None:
-        assert cli.main("tric_captions", [f"split={tmp_path}/split", f"out={tmp_path}/out", key]) == 2
+        assert cli.main("tric captions", [f"split={tmp_path}/split", f"out={tmp_path}/out", key]) == 2
         assert message in capsys.readouterr().err
 
     check_cases(check, cases)

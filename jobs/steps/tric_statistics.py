@@ -1,6 +1,6 @@
 """Describe the splits of TRIC, and unions of them: years, words and characters -> table `metrics`.
 
-    remine tric_statistics path=tric out=R/statistics
+    remine tric statistics path=tric out=R/statistics
 
 `path` has one folder per split (train, train2, dev-0, test-A, test-B), or is the folder of one split. The table has
 the number of pictures, the mean, median, standard deviation, smallest and largest value of year, words and characters
@@ -8,7 +8,6 @@ per caption, and their histograms, for each split and for each union whose split
 VI.B, figures 4 to 7).
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -48,7 +47,7 @@ class HistogramBins:
 
 @dataclass
 class TricStatisticsConfig:
-    """Keys of `tric_statistics`."""
+    """Keys of `tric statistics`."""
 
     path: str = MISSING  # the folder that has a folder for each split, or the folder of one split
     out: str = MISSING  # the table of metrics to write
@@ -81,7 +80,7 @@ def execute(cfg: TricStatisticsConfig) -> Manifest:
     files = [o for name in splits for o in locations.find(locations.join(path, name))]
     inputs = tuple(o for o in files if o.uri.rsplit("/", 1)[-1] in _FILES)
     manifest = write_rows(cfg, "metrics", metrics_table(metrics), identity, inputs=inputs)
-    return Manifest(manifest, [*lines, f"tric_statistics: {quantity(len(metrics), 'metric')} in {manifest['out']}"])
+    return Manifest(manifest, [*lines, f"tric statistics: {quantity(len(metrics), 'metric')} in {manifest['out']}"])
 
 
 def _present(path: str) -> tuple[str, list[str]]:
@@ -113,7 +112,4 @@ def _lines(splits: dict[str, Split], unions: dict[str, list[str]], metrics: Sequ
             yield f"  {first:<10} {count:>8}  {column:<10} {mean:>7} {median:>7} {deviation:>9} {low:>6} {high:>5}"
 
 
-JOB = cli.Job("tric_statistics", TricStatisticsConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("tric_statistics"))
+JOB = cli.Job("tric statistics", TricStatisticsConfig, execute)

@@ -1,14 +1,13 @@
 """Match the names that a vision-language model gives to a picture to a knowledge base -> table `links`, method `named`.
 
     remine generate input=R/images model=qwen2.5-vl-7b prompt=name_entity temperature=0 samples=1 out=R/names
-    remine link_names responses=R/names kb.path=R/kb out=R/links/named
-    remine evaluate ranked=R/links/named gold=gold.csv unlisted=wrong out=R/metrics/named
+    remine link names responses=R/names kb.path=R/kb out=R/links/named
+    remine link evaluate ranked=R/links/named gold=gold.csv unlisted=wrong out=R/metrics/named
 
 The baseline of CAIRE's entity linking (appendix A.1). A name is matched to lemmas and titles of all languages by its
 words, ignoring case, accents and punctuation. Of a name that the knowledge base lacks, the longest parts are matched.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -53,7 +52,7 @@ class NamedKb:
 
 @dataclass
 class LinkNamesConfig(Writing):
-    """Keys of `link_names`."""
+    """Keys of `link names`."""
 
     responses: str = MISSING  # a table of responses about pictures (remine generate prompt=name_entity)
     kb: NamedKb = field(default_factory=NamedKb)
@@ -87,7 +86,7 @@ def execute(cfg: LinkNamesConfig) -> Plan | Manifest:
     )
     plan = limited(plan, cfg.limit, noun="pictures", count=lambda unit: distinct_values(unit.inputs[0].uri, "item_id"))
     if cfg.plan:
-        return summary.plan_of("link_names", plan)
+        return summary.plan_of("link names", plan)
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     index = _index(cfg, islice(responses.by_object(["text"]), len(plan.units)), nodes)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
@@ -101,7 +100,7 @@ def execute(cfg: LinkNamesConfig) -> Plan | Manifest:
             writer.counts.filtered = Counter(answers) + Counter({NOT_NAMED: sum(not rows for rows in links.values())})
             writer.counts.rows_in = len(rows) + writer.counts.filtered.total()
             writer.write(schemas.to_table(rows, TABLES["links"].schema()))
-    return summary.closed("link_names", run, excluded, exclusion_filter.matched)
+    return summary.closed("link names", run, excluded, exclusion_filter.matched)
 
 
 def _index(cfg: LinkNamesConfig, responses: Iterable[pa.Table], nodes: TableSource) -> LemmaIndex:
@@ -109,7 +108,7 @@ def _index(cfg: LinkNamesConfig, responses: Iterable[pa.Table], nodes: TableSour
     texts = (text for rows in responses for text in rows["text"].to_pylist() if text)
     index = LemmaIndex(nodes, phrase_hashes(texts, lines=cfg.names, longest=cfg.longest))
     hint = "" if index else f"; did {cfg.responses} come from prompt=name_entity, and do its languages fit?"
-    say(f"link_names: {len(index):,} names of the responses are lemmas or titles of kb.path={cfg.kb.path}{hint}")
+    say(f"link names: {len(index):,} names of the responses are lemmas or titles of kb.path={cfg.kb.path}{hint}")
     return index
 
 
@@ -146,7 +145,4 @@ def _links(image: str, texts: list[str], index: LemmaIndex, cfg: LinkNamesConfig
     ]
 
 
-JOB = cli.Job("link_names", LinkNamesConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("link_names"))
+JOB = cli.Job("link names", LinkNamesConfig, execute)

@@ -1,7 +1,7 @@
 """Evaluate ranked lists against gold answers: accuracy, recall and reciprocal rank -> table `metrics`.
 
-    remine evaluate ranked=R/links/lemma_vision gold=gold.csv out=R/metrics/links
-    remine evaluate ranked=R/neighbors gold=gold.csv columns.query=query_id columns.answer=item_id \\
+    remine link evaluate ranked=R/links/lemma_vision gold=gold.csv out=R/metrics/links
+    remine link evaluate ranked=R/neighbors gold=gold.csv columns.query=query_id columns.answer=item_id \\
         out=R/metrics/n
 
 `ranked` is a table `links` or `neighbors`. `gold` is a file with one row per query and right answer. The job computes
@@ -9,7 +9,6 @@ accuracy and recall at k and the mean reciprocal rank, with bootstrap intervals,
 the column `group_by`. Queries of `gold` without a list lower the coverage, or with unlisted=wrong count as wrong.
 """
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -31,7 +30,7 @@ UNLISTED = ("left_out", WRONG)
 
 @dataclass
 class EvaluateConfig:
-    """Keys of `evaluate`."""
+    """Keys of `link evaluate`."""
 
     ranked: str = MISSING  # a table of links or neighbors
     gold: str = MISSING  # a CSV, TSV or Parquet file
@@ -62,7 +61,7 @@ def execute(cfg: EvaluateConfig) -> Manifest:
     ranks = listed if cfg.unlisted != WRONG else {query: listed.get(query, []) for query in gold.right}
     metrics = list(ranking_metrics(ranks, gold, cfg.k, group_by=cfg.group_by))
     lines = [
-        f"evaluate: {len(listed):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}",
+        f"link evaluate: {len(listed):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}",
         *summary.exclusion_lines(excluded, exclusion_filter.matched),
     ]
     if listed and not any(listed.values()):
@@ -125,7 +124,4 @@ def _line_of_ids(source: TableSource, uri: str, gold: GoldAnswers, query: str) -
     return f"  no list contains a right answer: {column} has ids like {listed!r}, {uri} like {right!r}; use one kind"
 
 
-JOB = cli.Job("evaluate", EvaluateConfig, execute)
-
-if __name__ == "__main__":
-    sys.exit(cli.main("evaluate"))
+JOB = cli.Job("link evaluate", EvaluateConfig, execute)

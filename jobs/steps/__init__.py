@@ -1,0 +1,1 @@
+"""The steps of commands that have several: the module `tric_rank` is `remine tric rank`."""
