@@ -17,6 +17,7 @@ from jobs.metrics import (
     descriptive,
     distributions,
     dsg,
+    estimates,
     gold,
     majority,
     model_scores,
@@ -30,6 +31,7 @@ from jobs.metrics import (
 from jobs.metrics.metric import Metric, MetricKind, Topic
 
 MODULES = (
+    estimates,
     participation,
     pair_comparisons,
     agreement,

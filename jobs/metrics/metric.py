@@ -71,6 +71,9 @@ class TopicTable:
 class Topic(Enum):
     """Metrics that share a table and plots of the report, in its order."""
 
+    ESTIMATES = TopicTable("Estimates for all items", ("source",), without="attribute")
+    ESTIMATES_BY_SUBGROUP = TopicTable("Estimates for all items, by subgroup", ("source",), needs="attribute")
+    WORTH = TopicTable("What the judges are worth, in people’s ratings", ("of",))
     RATINGS = TopicTable("Ratings", ("metric",), counts=True, of_answers=True)
     COMPARISONS = TopicTable("Comparisons", ("metric", "by"))
     COMPETITORS = TopicTable("Comparisons: competitors", ("metric", "rater"), plotted_first=True)

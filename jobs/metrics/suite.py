@@ -8,7 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.status import Status
-from jobs.metrics import agreement, correlation, crowdtruth, gold, majority, model_scores, participation, reliability
+from jobs.metrics import (
+    agreement,
+    correlation,
+    crowdtruth,
+    estimates,
+    gold,
+    majority,
+    model_scores,
+    participation,
+    reliability,
+)
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, undefined
@@ -484,6 +494,7 @@ def version_metrics(
 
 # The function of each group of metrics, and to which questions it applies.
 METRICS: tuple[tuple[Callable[[RatedQuestion], bool], Callable[[RatedQuestion], Iterator[Metric]]], ...] = (
+    (lambda question: True, estimates.estimates),
     (lambda question: True, _agreement),
     (lambda question: question.ended is not None, _accounting),
     (lambda question: bool(question.context.subgroups), _without_value),

@@ -56,6 +56,11 @@ def report(tmp_path_factory):
             ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 3 > 0], condition="article",
                                   empty_context=None if i % 4 else "no article"))  # fmt: skip
             ratings += [rating(f"i{i}", model, q, ("yes", "no")[i % 3 == 0], rubric="dsg", target="a") for q in "12"]
+        if i % 2:
+            ratings.append(rating(f"i{i}", "p1", "good", str(1 + i % 5)))
+        ratings += [
+            rating(f"i{i}", model, "good", str(1 + i % 5 - (i % 5 > m))) for m, model in enumerate(("m3", "m4"))
+        ]
         ratings.append(rating(f"i{i}", "expert", "kind", "event", method="gold"))
         ratings += [rating(f"i{i}", "expert", "relevant", str(1 + 4 * (i % 2)), target=t, method="gold")
                     for t in COUNTRIES]  # fmt: skip
@@ -89,6 +94,7 @@ def report(tmp_path_factory):
     keys.append(f"questions={write_file(folder / 'questions', 'questions', questions)}")
     more = ["metrics.ensembles.two=[qwen3,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
             "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true", "likert=r/relevant",
+            "metrics.random_part=true",
             "metrics.reference_condition=article", "metrics.baseline_condition=article", "metrics.leave_out=[text]",
             "metrics.weights.mine=[[0,1,1,1,1],[1,0,1,1,1],[1,1,0,1,1],[1,1,1,0,1],[1,1,1,1,0]]"]  # fmt: skip
     cli.execute("report", [*keys, *more, f"out={folder}/out"])

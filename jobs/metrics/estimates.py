@@ -1,0 +1,321 @@
+"""Estimates for the whole set of items, of which people rated a random part and judges all.
+
+People's mean, shares and answers, and the bias, accuracy and F1 of each judge against people, by prediction-powered
+inference (`jobs.metrics.prediction_powered`): from people and judges, from people alone, and from judges alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics import model_scores
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.majority import majority
+from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, no_rated_item, undefined
+from jobs.metrics.model_scores import EPSILON, RaterGroup, means_of
+from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_mean, estimate_ratio
+from jobs.metrics.rated_question import PEOPLE, RatedQuestion
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+BOTH, PEOPLE_ALONE, JUDGES_ALONE = "people and judges", "people alone", "judges alone"
+MAX_JUDGES = 6  # that are combined: those with the most answers
+MAX_ANSWERS = 12  # of a question whose distribution is estimated
+WEIGHTS_OFF = 0.25  # by how much the weights of a draw may add up to another number of items than were judged
+_TOPICS = (Topic.ESTIMATES, Topic.ESTIMATES_BY_SUBGROUP)
+_PPI = (
+    "from people's answers to a random part of the items and judges' answers to all, by prediction-powered inference "
+    "(Angelopoulos, Duchi and Zrnic, PPI++, 2023); n counts items that people rated."
+)
+_MEAN = MetricKind("estimated_mean", Quantity.SCORE, _TOPICS, label="people’s mean").defined_as(
+    f"Mean over all items of people's mean score, {_PPI}"
+)
+_AT_LEAST = MetricKind(
+    "estimated_share_at_least",
+    Quantity.SHARE,
+    _TOPICS,
+    label="share of people’s means from a threshold",
+    detailed="share of people’s means ≥ {threshold}",
+).defined_as(f"Share of all items whose mean score by people is at least the threshold, {_PPI}")
+_ANSWER = MetricKind(
+    "estimated_answer_share", Quantity.SHARE, _TOPICS, label="share of an answer", detailed="people’s answers: {answer}"
+).defined_as(f"Mean over all items of the share of people who give the answer, {_PPI}")
+_BIAS = MetricKind("estimated_bias", Quantity.NUMBER, _TOPICS, label="judge’s mean minus people’s").defined_as(
+    f"Mean score of the judge minus people's, over all items, {_PPI}"
+)
+_ACCURACY = MetricKind("estimated_accuracy", Quantity.SHARE, _TOPICS, label="judge’s accuracy").defined_as(
+    f"Share of all items that the judge puts on the same side of the threshold as people's mean, or to which it gives "
+    f"the answer of most people, {_PPI}"
+)
+_F1 = MetricKind("estimated_f1", Quantity.FRACTION, _TOPICS, label="judge’s F1").defined_as(
+    f"F1 of the judge over all items, positive: score at least the threshold, right where people's mean is, {_PPI}"
+)
+_WORTH = MetricKind("effective_ratings", Quantity.COUNT, (Topic.WORTH,), label="worth in people’s ratings").defined_as(
+    "Number of items that people alone would have to rate for an interval as narrow as with the judges; n counts items "
+    "that people rated."
+)
+NOT_RANDOM = "it is not known whether people rated a random part of the items; set metrics.random_part=true if they did"
+
+
+@dataclass(frozen=True)
+class WholeSet:
+    """A question whose whole set can be estimated.
+
+    Attributes:
+        answers: of all raters; scores may be inverted.
+        people: the group of people; `judges`: names of the models and encoders that are combined.
+        part: how people's items were drawn.
+        rated: bool[items], which have enough answers by people.
+        scale: its ends; None: unknown.
+    """
+
+    answers: RatingTable
+    people: RaterGroup
+    judges: tuple[str, ...]
+    part: RandomPart
+    rated: Bools
+    scale: tuple[float, float] | None
+
+
+def estimates(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the estimates of all items and of subgroups; nothing without both people and judges.
+
+    Use them where people rated hundreds of the pictures and models all: the interval is valid whatever the judge is
+    worth, and the narrower the better it predicts people.
+
+    Undefined: people's part is not known to be a random draw, or they rated all or none of the items.
+    """
+    if PEOPLE not in question.groups or not judges_of(question):
+        return
+    kind = _MEAN if question.answers.scored else _ANSWER
+    if isinstance(setting := setting_of(question), str):
+        yield undefined(kind, setting, coverage=0.0, dims={"source": BOTH})
+        return
+    for metric in _estimates(question, setting):
+        yield metric.at(**({"inverted": "yes"} if question.inverted else {}))
+
+
+def _estimates(question: RatedQuestion, setting: WholeSet) -> Iterator[Metric]:
+    parts: list[tuple[dict[str, str], Bools]] = [({}, np.ones(setting.answers.items, bool))]
+    for attribute in question.settings.disaggregate:
+        for value, members in question.context.subgroups.get(attribute, {}).items():
+            parts.append(({"attribute": attribute, "part": value}, members))
+    for quantity in quantities(setting, question.thresholds):
+        for dims, members in parts:
+            if dims and quantity.kind is _ANSWER and setting.answers.scored:
+                continue
+            for metric in quantity.metrics(setting, members):
+                yield model_scores.marked(metric, question.settings.minimum).at(**dims)
+    for judge in question.models:
+        yield from _of_judge(setting, judge, max(question.thresholds, default=None))
+
+
+def judges_of(question: RatedQuestion) -> tuple[str, ...]:
+    """Return the models and encoders whose answers predict people's, at most `MAX_JUDGES` with the most answers."""
+    answers = question.answers
+    names = [name for name in answers.raters if question.kind(name) in ("model", "encoder")]
+    counts = {name: int((answers.rater == answers.raters.index(name)).sum()) for name in names}
+    return tuple(sorted((name for name in names if counts[name]), key=lambda name: (-counts[name], name)))[:MAX_JUDGES]
+
+
+def setting_of(question: RatedQuestion) -> WholeSet | str:
+    """Return what is needed to estimate the whole set of a question, or the reason why that is not possible."""
+    answers, scale = question.answers, question.context.scale
+    if question.inverted:
+        if scale is None:
+            return question.context.no_scale
+        answers = model_scores.inverted(answers, low=scale[0], high=scale[1])
+    people = question.averaged(PEOPLE, answers)
+    chosen = answers.of_raters(people.raters)
+    n = chosen.means()[1] if answers.scored else chosen.where(chosen.value >= 0).per_item()
+    rated = np.asarray(n >= max(1, people.at_least))
+    if not rated.any():
+        return no_rated_item(PEOPLE, at_least=people.at_least)
+    if rated.all():
+        return "people rated every item: their own mean is that of the set"
+    part = _part(question, rated)
+    return part if isinstance(part, str) else WholeSet(answers, people, judges_of(question), part, rated, scale)
+
+
+def _part(question: RatedQuestion, rated: Bools) -> RandomPart | str:
+    """Return the probability with which each item was drawn, or why it is not known."""
+    units, context = question.answers.units, question.context
+    if context.drawn is None:
+        if not question.settings.random_part:
+            return context.draw_fault or NOT_RANDOM
+        return RandomPart(np.full(len(rated), rated.mean()), units)
+    drawn = ~np.isnan(context.drawn)
+    if outside := int((rated & ~drawn).sum()):
+        return f"people rated {outside:,} items that no table in assignments= has"
+    weights = 1 / context.drawn[drawn]
+    spread = float(weights.std() / weights.mean() / np.sqrt(len(weights)))
+    if abs(weights.sum() / len(rated) - 1) > WEIGHTS_OFF + 3 * spread:
+        return (
+            f"people's items were drawn from about {weights.sum():,.0f}, but {len(rated):,} were judged: they are no "
+            "random part of these; judge the items that were drawn from, or draw from all that were judged"
+        )
+    return RandomPart(np.where(drawn, context.drawn, 1.0), units)
+
+
+@dataclass(frozen=True)
+class Estimand:
+    """A mean over all items that is estimated.
+
+    Attributes:
+        truth: float64[items], people's answer, NaN where they did not rate.
+        predicted: float64[items], from the judges; None if they do not vary.
+        judged: float64[items], the judges' own answer on people's scale, NaN without one; None: they have none.
+    """
+
+    kind: MetricKind
+    truth: Floats
+    predicted: Floats | None
+    judged: Floats | None
+    dims: Mapping[str, str]
+
+    def of(self, setting: WholeSet, members: Bools) -> SetEstimate | None:
+        """Return the estimate of the items of `members`, bool[items]; None if people rated none of them."""
+        truth = self.truth[members]
+        if np.isnan(truth).all():
+            return None
+        predicted = None if self.predicted is None else self.predicted[members]
+        is_share, bounds = self.kind.unit == Quantity.SHARE, setting.scale if self.kind is _MEAN else None
+        return estimate_mean(truth, predicted, setting.part.of(members), is_share=is_share, bounds=bounds)
+
+    def metrics(self, setting: WholeSet, members: Bools) -> Iterator[Metric]:
+        """Yield the estimates from both, from people alone and from judges alone, and what the judges were worth."""
+        estimate, items = self.of(setting, members), int(members.sum())
+        if estimate is None:
+            reason = "people rated none of these items"
+            yield undefined(self.kind, reason, coverage=0.0, dims={**self.dims, "source": BOTH})
+            return
+        yield from _metrics(self.kind, estimate, self.dims, of_kind=_words(self))
+        if self.judged is not None and (has_answer := ~np.isnan(self.judged[members])).any():
+            value, n = float(self.judged[members][has_answer].mean()), int(has_answer.sum())
+            dims, reason = {**self.dims, "source": JUDGES_ALONE}, "no interval: the judges' bias is unknown"
+            yield exact(self.kind, value, n, coverage=n / items, reason=reason, dims=dims)
+
+
+def _words(estimand: Estimand) -> str:
+    details = {name: estimand.dims[name] for name in estimand.kind.details}
+    return estimand.kind.detailed.format(**details) if details else estimand.kind.label
+
+
+def _metrics(kind: MetricKind, estimate: SetEstimate, dims: Mapping[str, str], *, of_kind: str) -> Iterator[Metric]:
+    coverage = estimate.n / estimate.items
+    both = (BOTH, estimate.value, estimate.interval), (PEOPLE_ALONE, estimate.people, estimate.people_interval)
+    for source, value, interval in both:
+        named = {**dims, "source": source}
+        yield estimated(kind, value, estimate.n, coverage=coverage, interval=interval, dims=named)
+    reason = "no interval: a ratio of two widths" if estimate.factor else "no interval: the judges do not narrow it"
+    named = {**{name: value for name, value in dims.items() if name == "rater"}, "of": of_kind}
+    yield exact(_WORTH, estimate.effective, estimate.n, coverage=coverage, reason=reason, dims=named)
+
+
+def quantities(setting: WholeSet, thresholds: Sequence[float]) -> Iterator[Estimand]:
+    """Yield what is estimated: the mean, the share at each threshold, and the share of each answer."""
+    answers, people, part = setting.answers, setting.people, setting.part
+    chosen = answers.of_raters(people.raters)
+    judges = [answers.of_raters((name,)) for name in setting.judges]
+    scores = np.stack([judge.means()[0] for judge in judges], axis=1)
+    on_scale = scores if setting.scale is None else np.where(_inside(scores, setting.scale), scores, np.nan)
+    if answers.scored:
+        truth, mean = means_of(answers, people), _row_means(on_scale)
+        yield Estimand(_MEAN, truth, combined(truth, scores, part), mean, {})
+        for threshold in thresholds:
+            hit = _at_least(truth, threshold)
+            features = np.concatenate([scores, _at_least(on_scale, threshold)], axis=1)
+            judged = _at_least(mean, threshold)
+            yield Estimand(_AT_LEAST, hit, combined(hit, features, part), judged, {"threshold": f"{threshold:g}"})
+    if not 2 <= len(answers.values) <= MAX_ANSWERS:
+        return
+    counts, _ = chosen.counts(by="value")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = np.where(setting.rated[:, None], counts / counts.sum(1, keepdims=True), np.nan)
+    codes = np.stack([_codes(judge) for judge in judges], axis=1)
+    for code, answer in enumerate(answers.values):
+        chosen_by = np.where(codes >= 0, codes == code, np.nan)
+        features = np.concatenate([scores, chosen_by], axis=1) if answers.scored else chosen_by
+        yield Estimand(
+            _ANSWER,
+            shares[:, code],
+            combined(shares[:, code], features, part),
+            _row_means(chosen_by),
+            {"answer": answer},
+        )
+
+
+def _of_judge(setting: WholeSet, judge: str, threshold: float | None) -> Iterator[Metric]:
+    """Yield bias, accuracy and F1 of a judge against people, over all items."""
+    answers, part = setting.answers, setting.part
+    of_judge = answers.of_raters((judge,))
+    others = [answers.of_raters((name,)) for name in setting.judges if name != judge]
+    dims = {"rater": judge}
+    if not answers.scored:
+        claimed, majorities = _codes(of_judge), majority(answers.of_raters(setting.people.raters).counts(by="value")[0])
+        if (claimed < 0).any() and not (claimed >= 0).any():
+            return
+        right = np.where((majorities >= 0) & (claimed >= 0) & setting.rated, majorities == claimed, np.nan)
+        agreeing = [np.where((claimed >= 0) & (_codes(o) >= 0), _codes(o) == claimed, np.nan) for o in others]
+        kinds = [(claimed == code).astype(np.float64) for code in range(len(answers.values))]
+        yield from _accuracy(right, np.stack([*kinds, *agreeing], axis=1), part, claimed >= 0, dims)
+        return
+    score, truth = of_judge.means()[0], means_of(answers, setting.people)
+    judged = ~np.isnan(score)
+    if not judged.any() or not (judged & setting.rated).any():
+        return
+    scores = np.stack([score, *(other.means()[0] for other in others)], axis=1)
+    gap = score - truth
+    members = part.of(judged)
+    estimate = estimate_mean(gap[judged], combined(gap[judged], scores[judged], members), members)
+    yield from _metrics(_BIAS, estimate, dims, of_kind=_BIAS.label)
+    if threshold is None:
+        return
+    dims = {"rater": judge, "threshold": f"{threshold:g}"}
+    claimed_high, high = _at_least(score, threshold), _at_least(truth, threshold)
+    features = np.concatenate([scores, claimed_high[:, None]], axis=1)
+    right = np.where(np.isnan(high) | ~judged, np.nan, high == claimed_high)
+    yield from _accuracy(right, features, part, judged, dims)
+    claims, holds = claimed_high[judged], high[judged]
+    hits = np.where(np.isnan(holds), np.nan, 2 * claims * np.nan_to_num(holds))
+    either = np.where(np.isnan(holds), np.nan, claims + np.nan_to_num(holds))
+    ratio = estimate_ratio(hits, either, lambda linear: combined(linear, features[judged], members), members)
+    if ratio is None:
+        reason = "nothing is positive, for people or for the judge, among people's items"
+        yield undefined(_F1, reason, coverage=0.0, dims={**dims, "source": BOTH})
+        return
+    yield from _metrics(_F1, ratio, dims, of_kind=_F1.label)
+
+
+def _accuracy(
+    right: Floats, features: Floats, part: RandomPart, judged: Bools, dims: Mapping[str, str]
+) -> Iterator[Metric]:
+    if np.isnan(right[judged]).all():
+        return
+    members = part.of(judged)
+    predicted = combined(right[judged], features[judged], members)
+    estimate = estimate_mean(right[judged], predicted, members, is_share=True)
+    yield from _metrics(_ACCURACY, estimate, dims, of_kind=_ACCURACY.label)
+
+
+def _codes(answers: RatingTable) -> NDArray[np.int64]:
+    """Return int64[items], the answer of the only rater to each item, -1 without one."""
+    codes = np.full(answers.items, -1, np.int64)
+    codes[answers.item] = answers.value
+    return codes
+
+
+def _inside(scores: Floats, scale: tuple[float, float]) -> Bools:
+    return np.asarray((scores >= scale[0] - EPSILON) & (scores <= scale[1] + EPSILON))
+
+
+def _at_least(scores: Floats, threshold: float) -> Floats:
+    return np.where(np.isnan(scores), np.nan, scores >= threshold - EPSILON)
+
+
+def _row_means(columns: Floats) -> Floats:
+    present = ~np.isnan(columns)
+    n = present.sum(1)
+    return np.divide(np.nan_to_num(columns).sum(1), n, out=np.full(len(columns), np.nan), where=n > 0)

@@ -1,0 +1,329 @@
+"""Means over a whole set of items from people's answers to a random part and judges' answers to all.
+
+Prediction-powered inference (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Science 382, 2023): the judge's mean
+over all items, plus the mean of people's answers minus the judge's over the part. The judge is multiplied by a factor
+lambda that makes the interval narrowest (Angelopoulos, Duchi and Zrnic, PPI++, 2023, section 6); for a mean over a
+finite set this is the regression estimator of survey sampling (Särndal, Swensson and Wretman 1992, chapter 6), valid
+whatever the judge is worth. What differs from PPI++:
+
+- The set is finite and its mean is estimated, so that a part of a third of the items has a third less variance.
+- Items count by the reciprocal of the probability with which they were drawn (Zrnic and Candès, Active statistical
+  inference, 2024), and variances are between units, such as pictures.
+- Intervals use Student's t, shares Wilson's interval, and residuals are those of a judge fitted without their unit.
+- If the judge does not narrow the interval, it is not used: no interval is wider than that of people alone.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics.intervals import ALL_EQUAL, Interval, Units, blocks, too_few, wilson
+
+Floats = NDArray[np.float64]
+FOLDS = 10  # of the units, for the weights of several predictors
+# Units without a judge that are added to the squared residuals, which may all be 0 by chance: a judge that was right
+# about all of 50 units is worth at most 100.
+DISCORDANT = 0.5
+T = "Student's t between {units} 95%, set of {items:,} items"
+SCORE = "wilson 95%, design effect of {units}, set of {items:,} items"
+
+
+@dataclass(frozen=True)
+class RandomPart:
+    """The random part of a set of items that people rated.
+
+    Attributes:
+        probability: float64[items], the probability with which each item was drawn into the part, in (0, 1].
+        units: the units, such as pictures, that were drawn.
+    """
+
+    probability: Floats
+    units: Units
+
+    def of(self, items: NDArray[np.bool_]) -> "RandomPart":
+        """Return the part of the items bool[items]."""
+        return RandomPart(self.probability[items], self.units.of(items))
+
+
+def draw_probabilities(uncertainty: Floats, n: float, *, floor: float = 0.2) -> Floats:
+    """Return float64[units], probabilities that sum to n, or to the number of units if it is lower.
+
+    They are proportional to the uncertainty (Zrnic and Candès, Active statistical inference, 2024, section 4), mixed
+    with an equal share for all, so that a judge that is sure and wrong does not make the interval wide.
+
+    Args:
+        uncertainty: float64[units], at least 0, such as the standard deviation of a judge's distribution.
+        n: expected number of units to draw.
+        floor: share of the mean probability that every unit has at least.
+    """
+    mean = uncertainty.mean()
+    size = floor + (1 - floor) * uncertainty / mean if mean > 0 else np.ones(len(uncertainty))
+    certain = np.zeros(len(size), bool)
+    while True:  # units whose share would exceed 1 are certain, and the others share what is left
+        scale = (n - certain.sum()) / size[~certain].sum() if not certain.all() else 1.0
+        above = ~certain & (size * scale >= 1)
+        if not above.any():
+            return np.where(certain, 1.0, size * max(scale, 0.0))
+        certain |= above
+
+
+@dataclass(frozen=True)
+class SetEstimate:
+    """An estimate of a mean over all items, with and without judges.
+
+    Attributes:
+        value: with judges, or people's if they do not narrow the interval; `interval`: its 95 % interval.
+        people: from people alone; `people_interval`: its 95 % interval.
+        n: items that people rated; `units`: their units; `items`: size of the set.
+        factor: lambda, by which the judges' answers are multiplied; 0: they are not used.
+        error, people_error: standard errors.
+    """
+
+    value: float
+    interval: Interval
+    people: float
+    people_interval: Interval
+    n: int
+    units: int
+    items: int
+    factor: float
+    error: float
+    people_error: float
+
+    @property
+    def effective(self) -> float:
+        """The number of items that people alone would have to rate for a standard error as small, for a large set."""
+        return self.n * (self.people_error / self.error) ** 2 if self.error > 0 else float(self.n)
+
+
+def estimate_mean(
+    truth: Floats,
+    predicted: Floats | None,
+    part: RandomPart,
+    *,
+    is_share: bool = False,
+    bounds: tuple[float, float] | None = None,
+) -> SetEstimate:
+    """Return the estimate of the mean over all items of what people answer.
+
+    Use it where people rated a random part of the items, and a model all of them.
+
+    Args:
+        truth: float64[items], people's answer, NaN where they gave none; at least one is not NaN.
+        predicted: float64[items], the judge's answers on any scale, see `combined`; None: without a judge.
+        part: how people's items were drawn.
+        is_share: whether answers are 0 or 1, so that the interval is Wilson's.
+        bounds: of the mean.
+    """
+    rated = ~np.isnan(truth)
+    sums = _UnitSums.of(truth[rated], part.of(rated))
+    n, items = int(rated.sum()), len(truth)
+    method = (SCORE if is_share else T).format(units=part.units.name, items=items)
+    bounds = (0.0, 1.0) if is_share else bounds
+
+    def interval(value: float, variance: float, freedom: float) -> Interval:
+        if none := too_few(sums.units, part.units.name):
+            return none
+        if is_share:
+            return sums.wilson(value, variance, freedom, method)
+        return sums.student(value, variance, freedom, method, bounds)
+
+    alone = sums.variance(sums.deviation)
+    people = SetEstimate(
+        sums.mean, interval(sums.mean, alone, sums.freedom), sums.mean, interval(sums.mean, alone, sums.freedom),
+        n, sums.units, items, 0.0, math.sqrt(alone), math.sqrt(alone),
+    )  # fmt: skip
+    if predicted is None or sums.units < 4 or np.ptp(predicted) == 0:
+        return people
+    factor, variance = sums.tuned(predicted[rated], of_unit=1.0 if is_share else None)
+    if not factor or not 0 < variance < alone:
+        return people
+    gap = float(predicted.mean()) - float(sums.weight @ predicted[rated])
+    value = sums.mean + factor * gap
+    low, high = bounds or (-math.inf, math.inf)
+    value = min(high, max(low, value))
+    with_judge = interval(value, variance, sums.freedom - 1)
+    if _width(with_judge) >= _width(people.interval):
+        return people
+    return replace(people, value=value, interval=with_judge, factor=factor, error=math.sqrt(variance))
+
+
+def estimate_ratio(
+    numerator: Floats, denominator: Floats, predict: Callable[[Floats], Floats | None], part: RandomPart
+) -> SetEstimate | None:
+    """Return the estimate of a ratio of two means over all items, such as F1; None if it is 0 / 0 in the part.
+
+    The ratio is estimated as the mean of its linearization (Särndal, Swensson and Wretman 1992, section 5.6).
+
+    Args:
+        numerator, denominator: float64[items], NaN where people gave no answer.
+        predict: function from the linearized answers, float64[items] with NaN, to predictions of all, see `combined`.
+    """
+    rated = ~np.isnan(numerator)
+    weight = 1 / part.probability[rated]
+    mean = float(weight @ denominator[rated]) / weight.sum()
+    if not mean > 0:
+        return None
+    ratio = float(weight @ numerator[rated]) / (mean * weight.sum())
+    linear = (numerator - ratio * denominator) / mean
+    estimate = estimate_mean(linear, predict(linear), part)
+    return replace(
+        estimate,
+        value=min(1.0, max(0.0, ratio + estimate.value)),
+        interval=_moved(estimate.interval, ratio),
+        people=ratio,
+        people_interval=_moved(estimate.people_interval, ratio),
+    )
+
+
+def combined(truth: Floats, predictors: Floats, part: RandomPart) -> Floats | None:
+    """Return float64[items], one prediction from several by weights of units that do not contain the item.
+
+    The weights are those of a ridge regression of people's answers on the standardized predictors, without the fold of
+    the item's unit (Zrnic and Candès, Cross-prediction-powered inference, 2024); items that people did not rate have
+    the mean prediction of all folds.
+
+    Args:
+        truth: float64[items], NaN where people gave no answer.
+        predictors: float64[items, predictors]; NaN, such as a refused answer, becomes the predictor's mean.
+
+    Returns:
+        None if no predictor varies.
+    """
+    x = standardized(predictors)
+    if not x.shape[1]:
+        return None
+    if x.shape[1] == 1:
+        return x[:, 0]
+    rated = ~np.isnan(truth)
+    weight = 1 / part.probability[rated]
+    weight *= rated.sum() / weight.sum()
+    y, of_rated = truth[rated], x[rated]
+    fold = blocks(np.column_stack([y, of_rated]), part.units.of(rated), most=FOLDS)
+    with_one = np.column_stack([np.ones(len(y)), of_rated])
+    products = weight[:, None, None] * with_one[:, :, None] * with_one[:, None, :]
+    folds = int(fold.max()) + 1
+    squares, targets = np.zeros((folds, *products.shape[1:])), np.zeros((folds, with_one.shape[1]))
+    np.add.at(squares, fold, products)
+    np.add.at(targets, fold, (weight * y)[:, None] * with_one)
+    penalty = np.diag([1e-9, *np.full(x.shape[1], 2.0 * x.shape[1])])
+    coefficients = np.linalg.solve(squares.sum(0) - squares + penalty, (targets.sum(0) - targets)[..., None])[..., 0]
+    predicted = np.column_stack([np.ones(len(x)), x]) @ coefficients.mean(0)
+    predicted[rated] = (with_one * coefficients[fold]).sum(1)
+    return predicted
+
+
+def standardized(predictors: Floats) -> Floats:
+    """Return the predictors that vary, float64[items, k], with mean 0 and standard deviation 1, and 0 for NaN."""
+    kept = []
+    for column in predictors.T:
+        present = column[~np.isnan(column)]
+        if len(present) and np.ptp(present) > 1e-9 * max(1.0, float(np.abs(present).max())):
+            kept.append(np.nan_to_num((column - present.mean()) / present.std()))
+    return np.stack(kept, axis=1) if kept else np.zeros((len(predictors), 0))
+
+
+@dataclass(frozen=True)
+class _UnitSums:
+    """People's answers summed by unit.
+
+    Attributes:
+        mean: weighted mean of the answers.
+        weight: float64[n], weights of the answers, which sum to 1; `place`: int64[n], their unit.
+        deviation: float64[units], weighted sums of the answers' deviations from the mean.
+        unseen: float64[units], 1 - the probability with which a unit was drawn, by which its variance is multiplied.
+        freedom: degrees of freedom, which are fewer than units - 1 if the weights of units differ (Satterthwaite 1946).
+        cells: float64[units], weights of units.
+    """
+
+    mean: float
+    weight: Floats
+    place: NDArray[np.int64]
+    deviation: Floats
+    unseen: Floats
+    freedom: float
+    cells: Floats
+
+    @classmethod
+    def of(cls, y: Floats, part: RandomPart) -> "_UnitSums":
+        weight = 1 / part.probability
+        weight = weight / weight.sum()
+        mean = float(weight @ y)
+        place, count = part.units.place, part.units.count
+        cells = np.bincount(place, weight, count)
+        unseen = np.bincount(place, weight * (1 - part.probability), count) / cells
+        spread = unseen * cells**2
+        freedom = float(spread.sum() ** 2 / (spread @ spread)) - 1 if spread.any() else float(count - 1)
+        return cls(mean, weight, place, np.bincount(place, weight * (y - mean), count), unseen, freedom, cells)
+
+    @property
+    def units(self) -> int:
+        return len(self.unseen)
+
+    def variance(self, sums: Floats) -> float:
+        """Return the variance of a mean from its sums of deviations by unit."""
+        return float(self.unseen @ sums**2) * self.units / max(self.units - 1, 1)
+
+    def tuned(self, predicted: Floats, *, of_unit: float | None) -> tuple[float, float]:
+        """Return lambda for the narrowest interval, and the variance with residuals that leave out their unit.
+
+        Args:
+            predicted: float64[n], of the rated items.
+            of_unit: squared residual of a unit of which the judge is wrong; None: the variance of the answers.
+        """
+        of_judge = np.bincount(self.place, self.weight * (predicted - self.weight @ predicted), self.units)
+        squares = self.unseen * of_judge**2
+        total = float(squares.sum())
+        if not total > 0:
+            return 0.0, math.inf
+        factor = max(0.0, float(self.unseen * of_judge @ self.deviation) / total)
+        leverage = np.minimum(squares / total, 1 - 1e-9)
+        residual = (self.deviation - factor * of_judge) / (1 - leverage)
+        extra = self.variance(self.deviation) if of_unit is None else of_unit * float(self.unseen @ self.cells**2)
+        return factor, self.variance(residual) + DISCORDANT * extra / self.units
+
+    def wilson(self, value: float, variance: float, freedom: float, method: str) -> Interval:
+        """Return Wilson's interval of a share, for as many answers as carry the information of the units."""
+        alone = self.variance(self.deviation)
+        spread = self.mean * (1 - self.mean)
+        seen = float(self.unseen @ self.cells**2)
+        if not seen > 0:
+            return Interval(reason=ALL_EQUAL, units=self.units)
+        # If all answers are equal, the design effect is unknown: all answers of a unit are taken as equal.
+        independent = spread / alone if alone > 0 and spread > 0 else 1 / seen
+        independent *= alone / variance if variance > 0 and alone > 0 else 1.0
+        independent = max(1.0, independent)
+        low, high = wilson(value * independent, independent, z=_quantile(max(1.0, freedom)))
+        return Interval(low, high, method, units=self.units)
+
+    def student(
+        self, value: float, variance: float, freedom: float, method: str, bounds: tuple[float, float] | None
+    ) -> Interval:
+        """Return the value ± Student's t standard errors, clipped to `bounds`; none if the variance is 0."""
+        error = math.sqrt(variance)
+        if not error > 1e-12 * max(1.0, abs(value)):
+            return Interval(reason=ALL_EQUAL, units=self.units)
+        low, high = bounds or (-math.inf, math.inf)
+        half = _quantile(max(1.0, freedom)) * error
+        return Interval(max(low, value - half), min(high, value + half), method, units=self.units)
+
+
+@lru_cache(maxsize=1000)
+def _quantile(freedom: float) -> float:
+    from scipy.special import stdtrit  # scipy.stats takes seconds to import
+
+    return float(stdtrit(freedom, 0.975))
+
+
+def _width(interval: Interval) -> float:
+    return math.inf if interval.low is None or interval.high is None else interval.high - interval.low
+
+
+def _moved(interval: Interval, by: float) -> Interval:
+    if interval.low is None or interval.high is None:
+        return interval
+    return replace(interval, low=min(1.0, max(0.0, interval.low + by)), high=min(1.0, max(0.0, interval.high + by)))

@@ -1,0 +1,188 @@
+"""Estimates from people's answers to a random part and a judge's to all: known values, other packages, simulations."""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs.metrics.intervals import Units
+from jobs.metrics.prediction_powered import RandomPart, combined, draw_probabilities, estimate_mean, estimate_ratio
+from tests.estimate_coverage import Case, cases, of_pictures, read_pictures, simulate
+
+DATA = Path(os.environ.get("REMINE_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
+RATINGS = DATA / "dsg"
+
+
+def part_of(rated, units=None):
+    return RandomPart(np.full(len(rated), rated.mean()), units or Units.single(len(rated), "pictures"))
+
+
+def study(seed=0, items=400, n=80):
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=items)
+    judge = 0.7 * truth + 0.7 * rng.normal(size=items) + 1
+    rated = np.isin(np.arange(items), rng.choice(items, n, replace=False))
+    return truth, judge, rated
+
+
+def test_people_alone_are_the_mean_with_the_correction_for_a_finite_set():
+    truth, _, rated = study()
+    estimate = estimate_mean(np.where(rated, truth, np.nan), None, part_of(rated))
+    y = truth[rated]
+    assert estimate.value == pytest.approx(y.mean())
+    assert estimate.error == pytest.approx(np.sqrt(y.var(ddof=1) / 80 * (1 - 80 / 400)))
+    assert estimate.interval.high - estimate.value == pytest.approx(
+        1.9904502102301287 * estimate.error
+    )  # t, 79 degrees
+    assert (estimate.factor, estimate.n, estimate.units, estimate.items, estimate.effective) == (0, 80, 80, 400, 80)
+
+
+def test_the_estimate_is_that_of_ppi_plus_plus_and_of_the_regression_estimator():
+    """lambda = cov / var / (1 + n / N) of PPI++ for items that people did not rate gives the same number; so does a
+    least-squares line at the judge's mean over all items."""
+    truth, judge, rated = study()
+    estimate = estimate_mean(np.where(rated, truth, np.nan), judge, part_of(rated))
+    y, f, rest = truth[rated], judge[rated], judge[~rated]
+    slope = np.cov(y, f)[0, 1] / np.var(f, ddof=1)
+    assert estimate.factor == pytest.approx(slope)
+    assert estimate.value == pytest.approx(y.mean() + slope * (judge.mean() - f.mean()))
+    scaled = slope / (1 + len(y) / len(rest))
+    assert estimate.value == pytest.approx(scaled * rest.mean() + (y - scaled * f).mean())
+    classical = np.var(y - slope * f, ddof=2) / len(y) * (1 - rated.mean())
+    assert estimate.error**2 == pytest.approx(classical, rel=0.06)
+
+
+def test_a_judge_is_not_used_where_it_does_not_narrow_the_interval():
+    truth, _, rated = study()
+    y = np.where(rated, truth, np.nan)
+    alone = estimate_mean(y, None, part_of(rated))
+    for judge in (np.full(400, 3.0), -truth, np.random.default_rng(1).normal(size=400)):
+        assert estimate_mean(y, judge, part_of(rated)) == alone
+
+
+def test_units_of_a_cluster_count_once():
+    """Three equal answers of each picture are worth one."""
+    truth, judge, rated = study(items=300, n=60)
+    once = estimate_mean(np.where(rated, truth, np.nan), judge, part_of(rated))
+    three = [np.repeat(values, 3) for values in (np.where(rated, truth, np.nan), judge)]
+    clustered = estimate_mean(*three, part_of(np.repeat(rated, 3), Units(np.repeat(np.arange(300), 3), "pictures")))
+    assert (clustered.value, clustered.error, clustered.units) == pytest.approx((once.value, once.error, 60))
+    assert clustered.n == 180
+
+
+def test_items_drawn_more_often_count_less():
+    """Of 100 zeros a tenth is drawn, of 100 ones all: the weighted mean is one half."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0.0, 1.0], 100)
+    probability = np.repeat([0.1, 1.0], 100)
+    rated = np.concatenate([np.isin(np.arange(100), rng.choice(100, 10, replace=False)), np.ones(100, bool)])
+    estimate = estimate_mean(
+        np.where(rated, truth, np.nan), None, RandomPart(probability, Units.single(200)), is_share=True
+    )
+    assert estimate.value == pytest.approx(0.5)
+
+
+def test_few_units_have_no_interval_and_equal_answers_a_wide_one():
+    rated = np.arange(200) < 4
+    few = estimate_mean(np.where(rated, 1.0, np.nan), np.arange(200.0), part_of(rated))
+    assert few.interval.reason == "no interval: fewer than 5 pictures (4)"
+    rated = np.arange(200) < 30
+    equal = estimate_mean(np.where(rated, 0.0, np.nan), np.arange(200.0), part_of(rated), is_share=True)
+    assert (equal.value, equal.interval.low) == (0, 0)
+    assert 0.08 < equal.interval.high < 0.15
+    scores = estimate_mean(np.where(rated, 3.0, np.nan), np.arange(200.0), part_of(rated))
+    assert scores.interval.reason == "no interval: no variance"
+
+
+def test_several_judges_are_combined_by_weights_of_other_units():
+    """A judge of noise next to a good one costs little; a judge that memorized people's answers of its fold is not
+    rewarded. Refused answers are the judge's mean."""
+    truth, judge, rated = study()
+    noise = np.random.default_rng(2).normal(size=(400, 3))
+    y = np.where(rated, truth, np.nan)
+    refused = np.where(np.arange(400) % 10 == 0, np.nan, judge)
+    single = estimate_mean(y, judge, part_of(rated))
+    several = estimate_mean(y, combined(y, np.column_stack([refused, noise]), part_of(rated)), part_of(rated))
+    assert single.error < several.error < 1.15 * single.error
+    assert several.effective > 1.3 * several.n
+    assert combined(y, np.full((400, 2), 1.0), part_of(rated)) is None
+
+
+def test_a_ratio_is_that_of_both_estimates():
+    """F1 over all items: without a judge the ratio of people's sums."""
+    rng = np.random.default_rng(3)
+    holds, claims = rng.random(500) < 0.3, rng.random(500) < 0.4
+    claims = np.where(rng.random(500) < 0.7, holds, claims)
+    rated = np.arange(500) % 4 == 0
+    hits, either = 2.0 * (holds & claims), holds.astype(float) + claims
+    of_part = [np.where(rated, values, np.nan) for values in (hits, either)]
+    alone = estimate_ratio(*of_part, lambda linear: None, part_of(rated))
+    assert alone is not None
+    assert [alone.value, alone.people] == pytest.approx([hits[rated].sum() / either[rated].sum()] * 2)
+    exact_judge = estimate_ratio(*of_part, lambda linear: hits - alone.people * either, part_of(rated))
+    assert exact_judge is not None
+    assert exact_judge.value == pytest.approx(hits.sum() / either.sum(), abs=0.005)
+    assert estimate_ratio(of_part[0] * 0, of_part[1] * 0, lambda linear: None, part_of(rated)) is None
+
+
+def test_probabilities_of_a_draw_add_up_and_have_a_floor():
+    uncertainty = np.array([0.0, 1, 1, 2, 40])
+    probability = draw_probabilities(uncertainty, 3)
+    assert probability.sum() == pytest.approx(3)
+    assert probability[4] == 1
+    assert probability.min() > 0
+    assert (np.diff(probability) >= 0).all()
+    assert draw_probabilities(np.zeros(4), 2) == pytest.approx(np.full(4, 0.5))
+    assert draw_probabilities(uncertainty, 9) == pytest.approx(np.ones(5))
+
+
+def test_a_hundred_thousand_items_take_less_than_a_second():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=100_000)
+    judges = truth[:, None] + rng.normal(size=(100_000, 4))
+    rated = np.arange(100_000) % 50 == 0
+    y = np.where(rated, truth, np.nan)
+    start = time.process_time()
+    estimate = estimate_mean(y, combined(y, judges, part_of(rated)), part_of(rated))
+    assert time.process_time() - start < 1
+    assert estimate.effective > 2 * estimate.n
+
+
+EASY = [Case(), Case(judge="useless", n=30), Case(kind="share", n=30), Case(kind="rare"), Case(n=99, together=3),
+        Case(drawn="uncertain"), Case(n=30, noise=4)]  # fmt: skip
+
+
+def check(case, draws):
+    outcome = simulate(case, draws)
+    error = 3 * np.sqrt(0.05 * 0.95 / draws)
+    exact = case.judge == "perfect" or case.kind == "rare"  # an interval cannot be narrower than Wilson's
+    assert outcome.both >= 0.94 - error, (case, outcome)
+    assert exact or outcome.both <= 0.97 + error, (case, outcome)
+    assert outcome.width <= 1.0001, (case, outcome)
+    if case.judge == "good" and case.kind == "score":
+        assert outcome.width < 0.8, (case, outcome)
+
+
+def test_intervals_contain_the_mean_and_are_not_wider_than_those_of_people_alone():
+    for case in EASY:
+        check(case, 200)
+
+
+@pytest.mark.long
+def test_intervals_of_all_kinds_of_studies_contain_the_mean():
+    for case in cases():
+        check(case, 600 if case.n < 1000 else 200)
+
+
+@pytest.mark.skipif(not RATINGS.is_dir(), reason=f"no ratings in {RATINGS}")
+def test_real_ratings_are_worth_a_third_more_and_prompts_are_the_units():
+    pictures = read_pictures(RATINGS)
+    assert pictures.people.shape == (791, 5)
+    outcome = of_pictures(pictures, 20, 300)
+    assert outcome.both >= 0.91
+    assert outcome.width < 0.9
+    alone = replace(pictures, prompt=np.arange(791))
+    assert of_pictures(alone, 100, 300).both > 0.9
