@@ -70,7 +70,7 @@ def execute(cfg: KbConfig) -> Plan | Manifest:
     }
     if cfg.plan:
         return describe_all(list(prospects.values()))
-    lifecycle.ready(cfg, list(plans.values()), prospects["nodes"].needs)
+    lifecycle.ready(cfg, list(prospects.values()))
     from jobs.runtime import stages
 
     manifest = Manifest({})

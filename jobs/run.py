@@ -10,7 +10,7 @@ continue an interrupted pipeline, run the same command again: steps that are com
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.outcomes import Plan
 from jobs.runtime.pipeline import pipeline_commands, pipeline_plan, pipelines
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
+from jobs.runtime.planning.spending import left_of
 from jobs.runtime.process import console
 from jobs.runtime.process.console import say
 from jobs.store import table_plan
@@ -38,6 +39,8 @@ class RunConfig:
     pipeline: PipelineConfig = conf_group("century", PipelineConfig)  # the list of jobs
     profile: ProfileConfig = conf_group("full", ProfileConfig)  # debug: small models of random weights
     resources: Resources = conf_group("laptop", Resources)  # what each stage may use
+    # end the run, which the same command continues, at an amount of money (200) or a time (12h, 90min); null: no limit
+    budget: str | None = None
     exclusions: str | None = None  # file of pictures that no step may use (jobs.runtime.selection.exclusions)
     limit: int | None = None  # a trial run: the steps that read your files read only their first rows; null: all
     # print the steps as commands, what each would read, write and spend, and the sums, and stop; calibrate: first do
@@ -86,13 +89,17 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
     if cfg.plan:
         commands_of_steps = pipeline_commands.lines(steps, loaded, cfg.resources)
         return Plan([*commands_of_steps, *pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan))])
-    results = []
+    results, budget = [], cfg.budget
     for number, (step, config_of_step, (_, overrides)) in enumerate(zip(steps, loaded, prepared, strict=True), 1):
         label = pipelines.label(step)
         say(f"[{number}/{len(loaded)}] {label}")
+        if budget is not None and hasattr(config_of_step, "budget"):
+            config_of_step.budget = budget
         begun = time.monotonic()
         with console.fields(step=f"{number}/{len(loaded)} {label}"):
             returned = cli.execute_loaded(step.job, config_of_step, overrides)
+        if budget is not None and isinstance(returned, Mapping):
+            budget = left_of(budget, returned, time.monotonic() - begun)
         results.append(StepResult(step.job, returned, time.monotonic() - begun, label))
     say(f"run: pipeline {cfg.pipeline.name}, profile {cfg.profile.name}")
     for result in results:
@@ -136,7 +143,7 @@ def _check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     """Return the overrides with which a step runs."""
     schema = _key_names(step.job) if step.job in commands.JOBS else set()
-    common = {"resume": cfg.resume, "overwrite": cfg.overwrite, "timings": cfg.timings}
+    common = {"budget": cfg.budget, "resume": cfg.resume, "overwrite": cfg.overwrite, "timings": cfg.timings}
     keys: dict[str, Any] = {k: v for k, v in common.items() if k in schema}
     if "resources" in schema and "resources" not in step.set:
         keys |= pipelines.leaves({"resources": asdict(cfg.resources)})

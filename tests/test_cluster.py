@@ -1,7 +1,13 @@
 """The files that start a cluster agree with each other, with the prices and presets, and with what Ray accepts."""
 
+import contextlib
 import copy
+import os
 import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -166,9 +172,12 @@ class TestOtherPlaces:
     def test_machines_are_set_up_and_start_as_on_aws(self, other: dict[str, Any], cluster: dict[str, Any]) -> None:
         assert set(other["setup_commands"]) <= set(cluster["setup_commands"])
         assert other["setup_commands"][-1] == cluster["setup_commands"][-1]  # constraints.txt
-        assert other["worker_start_ray_commands"] == cluster["worker_start_ray_commands"]
+        starts = cluster["worker_start_ray_commands"]
+        if other["provider"]["type"] == "local":  # machines of your own are not shut down
+            starts = [command for command in starts if "end_without_head" not in command]
+        assert other["worker_start_ray_commands"] == starts
         assert other["rsync_exclude"] == cluster["rsync_exclude"]
-        sources = set(cluster["file_mounts"].values())
+        sources = set(cluster["file_mounts"].values()) - {"deploy"}
         assert sources <= set(other["file_mounts"].values())
         if other["provider"]["type"] == "local":  # Ray detects CPUs and GPUs: the head must deny its own
             assert "--num-cpus=0 --num-gpus=0" in other["head_start_ray_commands"][-1]
@@ -206,3 +215,31 @@ def test_machines_that_are_started_by_hand_ask_for_the_token() -> None:
 def test_a_file_opens_with_the_commands_that_use_it(name: str, words: list[str]) -> None:
     opening = opening_comment(ROOT / name)
     assert [word for word in words if word not in opening] == []
+
+
+def test_a_worker_ends_only_after_minutes_without_ray(tmp_path: Path) -> None:
+    """A process of the raylet's name that goes away and comes back does not end the machine; its loss does."""
+    raylet, end = tmp_path / f"raylet-{os.getpid()}", tmp_path / "ended"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", raylet)
+    settings = {"LOOK_S": "0.1", "RAYLET": raylet.name, "END": f"touch {end}", "TMPDIR": str(tmp_path)}
+    command = ["bash", str(ROOT / "deploy" / "end_without_head.sh"), "8"]
+    with contextlib.ExitStack() as stack:
+
+        def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
+            process = stack.enter_context(subprocess.Popen(arguments, env=os.environ | settings))
+            stack.callback(process.kill)
+            return process
+
+        first, watch = start(raylet, "600"), start(*command)
+        time.sleep(0.5)
+        assert start(*command).wait(timeout=30) == 0  # one is enough
+        first.kill()
+        first.wait()
+        time.sleep(0.2)  # as during `ray stop` and `ray start`
+        second = start(raylet, "600")
+        time.sleep(1.5)
+        assert (watch.poll(), end.exists()) == (None, False)
+        second.kill()
+        second.wait()
+        assert watch.wait(timeout=60) == 0
+        assert end.exists()

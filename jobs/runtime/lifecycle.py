@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from jobs.errors import InputError
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import CALIBRATE, Common, FailingRows, ReadingRows, check_plan
-from jobs.runtime.configuration.resources import Demand, StageResources
+from jobs.runtime.configuration.resources import StageResources
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.planning.expected_pace import Work
-from jobs.runtime.planning.prospects import prospect
+from jobs.runtime.planning.prospects import Prospect, prospect
 from jobs.runtime.process import timings
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
@@ -100,8 +100,7 @@ def begin(
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     run = expected.open() if _is_complete(cfg, plan) else None
     if run is None or run.todo:  # units may have been removed in the meantime
-        ray_session.start(cfg.ray, cfg.resources, expected.needs)
-        timings.DRIVER.mark("Ray")
+        _start_ray(cfg, expected)
     run = run or expected.open()
     if cfg.plan == CALIBRATE:
         last: StageResources = getattr(cfg.resources, pools[-1])
@@ -118,16 +117,18 @@ def _is_complete(cfg: Common, plan: TablePlan) -> bool:
     return bool(run_files.kept_manifest(locations.absolute(plan.out)).get("complete"))
 
 
-def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> None:
-    """Start or join Ray for `plans`; the checks that need no cluster come first, before Ray is imported.
-
-    Args:
-        needs: the minimum that each stage needs.
+def ready(cfg: Common, prospects: Sequence[Prospect]) -> None:
+    """Start or join Ray for tables with the same needs; the checks that need no cluster come first.
 
     Raises:
         InputError: `out=` cannot be used, or the cluster does not answer or is too small.
     """
-    for plan in plans:
-        check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    ray_session.start(cfg.ray, cfg.resources, needs)
+    for expected in prospects:
+        check_place(expected.plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    _start_ray(cfg, prospects[0])
+
+
+def _start_ray(cfg: Common, expected: Prospect) -> None:
+    expected.spending.begin()
+    ray_session.start(cfg.ray, cfg.resources, expected.needs, expected.spending)
     timings.DRIVER.mark("Ray")

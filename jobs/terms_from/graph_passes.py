@@ -86,7 +86,7 @@ def write_entities(cfg: TermSourcesConfig, graph: GraphInput, *, class_unit: typ
         return describe_all(
             passes, lines=[f"the driver then writes {TERMS}; entities= on the table entities plans that"]
         )
-    lifecycle.ready(cfg, [edges, entities], passes[0].needs)
+    lifecycle.ready(cfg, passes)
     step = _step(units)
     run = passes[0].open()
     kwargs: dict[str, Any] = {"graph": cfg.graph, "titles": graph.concepts.titles, "step": step}

@@ -20,6 +20,8 @@ from jobs.runtime.process.console import say
 if TYPE_CHECKING:
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
 
+    from jobs.runtime.planning.spending import Spending
+
 
 LOOK_EVERY_S = 1.0
 REPORT_EVERY_S = 60.0
@@ -75,10 +77,11 @@ class StartWatch:
 
 
 class ActorWatch(ExecutionCallback):
-    """Applies a `StartWatch` to each step of an execution of Ray Data."""
+    """Applies a `StartWatch` to each step of an execution of Ray Data, and prints and limits what the run spends."""
 
-    def __init__(self, *, wait_s: float) -> None:
-        self._wait_s = wait_s
+    def __init__(self, *, wait_s: float, spending: "Spending | None" = None) -> None:
+        self._wait_s, self._spending = wait_s, spending
+        self._told = time.monotonic()
         self._watch: StartWatch | None = None
         self._looked = 0.0
 
@@ -86,7 +89,7 @@ class ActorWatch(ExecutionCallback):
         """Look at the pools, at most once a second.
 
         Raises:
-            RunError: as `StartWatch.look`; Ray Data ends the execution with it.
+            RunError: as `StartWatch.look`, or the budget is reached; Ray Data ends the execution with it.
         """
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY_S:
@@ -95,6 +98,11 @@ class ActorWatch(ExecutionCallback):
         self._watch = self._watch or StartWatch(wait_s=self._wait_s, now=now)
         if line := self._watch.look(list(_states(executor._topology or {})), now=now):
             say(line, err=True, level="info")
+        if self._spending is not None:
+            self._spending.check()
+            if self._spending.is_shown and now - self._told >= REPORT_EVERY_S:
+                self._told = now
+                say(f"spent so far: {self._spending.text()}", err=True, level="info")
 
 
 def _states(operators: Mapping[Any, Any]) -> Iterator[PoolState]:

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from actors.errors import first_line
@@ -23,6 +23,9 @@ from jobs.runtime.configuration import resources as res
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.process import signals, timings
 from jobs.runtime.process.console import say
+
+if TYPE_CHECKING:
+    from jobs.runtime.planning.spending import Spending
 
 NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress would end the run
 CONNECT_S = 10.0  # longest wait for a connection to a cluster
@@ -51,11 +54,18 @@ def address_of(settings: RayConfig) -> str | None:
     return settings.address or os.environ.get("RAY_ADDRESS") or None
 
 
-def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.Demand] = ()) -> None:
+def start(
+    settings: RayConfig,
+    resources: res.Resources,
+    demands: Sequence[res.Demand] = (),
+    spending: "Spending | None" = None,
+) -> None:
     """Join the cluster at `ray.address` or `$RAY_ADDRESS`, or start Ray on this machine; once per process.
 
     Args:
         demands: the minimum that the run needs. If this machine is too small, Ray is not started.
+        spending: counts what the run costs and ends it at its budget; on a cluster that grows, the run uses no machines
+            beyond those that it counts.
 
     Raises:
         InputError: no cluster answers at that address, it refuses this driver, or it is too small; or the disk of Ray's
@@ -79,7 +89,7 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
         signals.listen()
         atexit.register(_stop)
     import ray
-    from ray.data import DataContext
+    from ray.data import DataContext, ExecutionResources
 
     context = DataContext.get_current()
     context.enable_progress_bars = settings.verbose
@@ -93,9 +103,12 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
     context.max_consecutive_actor_init_deaths = failed_starts(machines, grows=resources.autoscaling)
     from jobs.runtime.cluster.ray_internals import ActorWatch
 
-    watch: Any = functools.partial(ActorWatch, wait_s=resources.wait_s)
+    watch: Any = functools.partial(ActorWatch, wait_s=resources.wait_s, spending=spending)
     context.custom_execution_callback_classes = [watch]
     context.autoscaling_config.actor_pool_util_upscaling_threshold = GROW_AT
+    # Ray Data would ask for further machines whenever half of them work.
+    cpus, gpus = spending.cluster.capacity if spending and resources.autoscaling else (None, None)
+    context.execution_options.resource_limits = ExecutionResources.for_limits(cpu=cpus, gpu=gpus)
     _quiet(settings.verbose)
     if demands:
         res.preflight(demands, ray.cluster_resources(), autoscaling=resources.autoscaling)

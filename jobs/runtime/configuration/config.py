@@ -79,6 +79,8 @@ class Common(Writing):
     log: RuntimeOnly[str] = "text"  # rarely: format of what is printed: text, or json for one JSON object per line
     ray: RuntimeOnly[RayConfig] = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
     resources: RuntimeOnly[Resources] = conf_group("laptop", Resources)  # what each stage may use
+    # end the run, which the same command continues, at an amount of money (200) or a time (12h, 90min); null: no limit
+    budget: RuntimeOnly[str | None] = None
 
 
 @dataclass

@@ -90,6 +90,7 @@ class Cluster:
         cpus: all CPUs of the machine, or the CPUs of the pools.
         machines: their names and numbers; empty without prices.
         unpriced: why the machines have no prices although prices are set; empty otherwise.
+        capacity: CPUs and GPUs of the machines that work; without prices, those of the pools.
     """
 
     gpus: float
@@ -98,6 +99,7 @@ class Cluster:
     per_hour: float = 0.0
     cpus: float = 0.0
     unpriced: str = ""
+    capacity: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -261,10 +263,15 @@ def cluster_of(
     try:
         machines = machines_for(prices, cpus=cpus, gpus=gpus, gpus_of_one=largest) if prices else []
     except UnpricedError as error:
-        return Cluster(gpus, cpus=used, unpriced=str(error))
+        return Cluster(gpus, cpus=used, unpriced=str(error), capacity=(cpus, gpus))
     per_hour = sum(count * machine.per_hour for machine, count in machines)
     names = tuple((machine.name, count) for machine, count in machines)
-    return Cluster(gpus, prices, names, per_hour, used)
+    workers = [(machine, count) for machine, count in machines if not machine.head]
+    of_machines = (
+        sum(count * machine.num_cpus for machine, count in workers),
+        sum(count * machine.num_gpus for machine, count in workers),
+    )
+    return Cluster(gpus, prices, names, per_hour, used, capacity=of_machines if workers else (cpus, gpus))
 
 
 def estimate(
@@ -319,11 +326,13 @@ def lines(estimated: Forecast) -> list[str]:
         text.append(f"S3     {requests}")
     if cluster.unpriced:
         text.append(f"money  unknown: {cluster.unpriced}")
-    if cluster.prices is not None and estimated.money is not None:
+    if cluster.prices is not None:
         machines = ", ".join(f"{count} x {name}" for name, count in cluster.machines)
+        price = f"{cluster.per_hour:,.2f} per hour for {machines}"
+        if estimated.money is not None:
+            price = f"{amount(estimated.money, 2)} at {price}, and requests"
         text.append(
-            f"money  {cluster.prices.currency} {amount(estimated.money, 2)} for {machines} at {cluster.per_hour:,.2f} "
-            f"per hour, and requests ({cluster.prices.region}, prices of {cluster.prices.date})"
+            f"money  {cluster.prices.currency} {price} ({cluster.prices.region}, prices of {cluster.prices.date})"
         )
     return text
 

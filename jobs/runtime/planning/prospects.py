@@ -15,6 +15,7 @@ from jobs.runtime.planning import estimates, summary
 from jobs.runtime.planning.estimates import Cluster, Forecast, PlanSums
 from jobs.runtime.planning.expected_pace import Expectation, Work
 from jobs.runtime.planning.rate_tables import Gpu, Prices, gpu_named, gpu_of, read_measurements, read_prices
+from jobs.runtime.planning.spending import Spending
 from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.runs.run_units import Amounts
@@ -29,6 +30,7 @@ class Prospect:
     Attributes:
         job: the name of the job.
         needs: the minimum that each stage needs; empty for a table that the driver writes.
+        spending: counts what the run spends on its machines.
         get_bytes: the bytes of an input that a request reads; None if a unit reads its inputs with few requests.
     """
 
@@ -37,7 +39,7 @@ class Prospect:
     plan: TablePlan
     needs: Sequence[Demand]
     expectation: Expectation
-    cluster: Cluster
+    spending: Spending
     get_bytes: int | None = None
 
     def estimate(self, amounts: Amounts) -> Forecast:
@@ -49,7 +51,7 @@ class Prospect:
         files = [source.uri for source in first.inputs] if first else []
         pace, unknown = self.expectation.pace(amounts, files=files, last=last)
         return estimates.estimate(
-            amounts, out=out, cluster=self.cluster, pace=pace, unknown=unknown, get_bytes=self.get_bytes
+            amounts, out=out, cluster=self.spending.cluster, pace=pace, unknown=unknown, get_bytes=self.get_bytes
         )
 
     def describe(self, *, note: str = "", lines: Sequence[str] = (), overwrite: bool | None = None) -> Plan:
@@ -61,7 +63,13 @@ class Prospect:
         if self.cfg.only_plans:
             check_machines(self.needs, startable(self.cfg.resources))
         return summary.plan_of(
-            self.job, self.plan, self.needs, note=note, lines=lines, estimator=self.estimate, overwrite=overwrite
+            self.job,
+            self.plan,
+            self.needs,
+            note=note,
+            lines=[*self.spending.plan_lines(), *lines],
+            estimator=self.estimate,
+            overwrite=overwrite,
         )
 
     def open(self) -> TableRun:
@@ -74,7 +82,7 @@ class Prospect:
         run = open_run(self.plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
         devices = self.expectation.devices(len(run.todo))
         run.account = functools.partial(
-            _account, estimated=self.estimate(run.amounts), cluster=self.cluster, devices=devices
+            _account, estimated=self.estimate(run.amounts), cluster=self.spending.cluster, devices=devices
         )
         return run
 
@@ -103,7 +111,7 @@ def prospect(
 
     Raises:
         InputError: there is no such file as `resources.measured=` or `resources.prices=`, or no such
-        `resources.gpu=`.
+        `resources.gpu=`; or budget= cannot be counted.
     """
     resources = cfg.resources
     needs = demands(resources, list(pools), streamed=streamed) if pools else []
@@ -123,7 +131,7 @@ def prospect(
         part=part,
     )
     cluster = estimates.cluster_of(stages, resources, prices, cores=expectation.cores)
-    return Prospect(name, cfg, plan, needs, expectation, cluster, get_bytes)
+    return Prospect(name, cfg, plan, needs, expectation, Spending(cluster, cfg.budget), get_bytes)
 
 
 def describe_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> Plan:

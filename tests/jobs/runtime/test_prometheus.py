@@ -21,6 +21,7 @@ from jobs.store.counts import Counts, Failure
 from tests.jobs.runtime.cluster.numbered_pictures import run_numbered
 
 ROOT = Path(__file__).resolve().parents[3]
+ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "remine.json"
 SUFFIXES = {"Counter": ("_total",), "Gauge": ("",), "Histogram": ("_bucket", "_sum", "_count")}
 EXPORTED = {f"ray_{name}{suffix}" for name, entry in METRICS.items() for suffix in SUFFIXES[entry.kind]}
@@ -40,6 +41,59 @@ def test_the_dashboard_shows_metrics_that_exist() -> None:
         assert {JOB} <= used <= allowed | {JOB, "stage", "le"}
         assert re.findall(r"\{(\w+)=~", expression) == [JOB] * expression.count("{")
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def expected(summary: str, labels: dict[str, str]) -> dict[str, Any]:
+    """Return an alert with these labels, as promtool expects it."""
+    for name, value in labels.items():
+        summary = summary.replace("{{ $labels." + name + " }}", value)
+    return {"exp_labels": labels, "exp_annotations": {"summary": summary}}
+
+
+def test_alerts_fire_for_what_they_say(tmp_path: Path) -> None:
+    """By Prometheus's own test of rules, on made-up values per minute; names and labels are those that exist."""
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool (apt-get install prometheus)")
+    rules = yaml.safe_load(ALERTS.read_text())
+    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    assert {name for expression in expressions for name in re.findall(r"\bray_\w+", expression)} <= EXPORTED
+    stuck, well = '{remine_job="judge",stage="judge"}', '{remine_job="embed",stage="embed"}'
+    series = {
+        f"ray_remine_queued{stuck}": "100+0x90",
+        f"ray_remine_queued{well}": "100+0x90",
+        'ray_remine_rows_total{remine_job="judge",stage="judge",status="ok"}': "7+0x90",
+        'ray_remine_rows_total{remine_job="embed",stage="embed",status="ok"}': "0+100x90",
+        'ray_remine_rows_total{remine_job="embed",stage="embed",status="error"}': "0+1x90",
+        'ray_remine_rows_total{remine_job="fetch",stage="fetch",status="ok"}': "0+90x90",
+        'ray_remine_rows_total{remine_job="fetch",stage="fetch",status="error"}': "0+10x90",
+        f"ray_remine_actor_seconds_total{stuck}": "0+60x90",
+        f"ray_remine_device_seconds_total{stuck}": "0+6x90",
+        f"ray_remine_actor_seconds_total{well}": "0+60x90",
+        f"ray_remine_device_seconds_total{well}": "0+50x90",
+    }
+    summaries = {rule["alert"]: rule["annotations"]["summary"] for group in rules["groups"] for rule in group["rules"]}
+    fired = {
+        "RemineNoProgress": {"remine_job": "judge"},
+        "RemineIdleDevices": {"remine_job": "judge", "stage": "judge"},
+        "RemineErrors": {"remine_job": "fetch"},
+    }
+    tests = {
+        "rule_files": [str(ALERTS)],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "alert_rule_test": [
+                    {"eval_time": "80m", "alertname": name, "exp_alerts": [expected(summaries[name], labels)]}
+                    for name, labels in fired.items()
+                ],
+            }
+        ],
+    }
+    (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
+    command = ["promtool", "test", "rules", str(tmp_path / "tests.yaml")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 @pytest.fixture

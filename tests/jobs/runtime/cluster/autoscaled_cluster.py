@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import ray
 from ray.cluster_utils import Cluster
+from ray.data import DataContext
 
 from actors import schemas
 from jobs.errors import InputError
@@ -18,7 +19,9 @@ from jobs.runtime import stages
 from jobs.runtime.board import Reporter
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import Demand, NodeType, Resources, StageResources
+from jobs.runtime.configuration.resources import Demand, NodeType, Resources, StageResources, TaskResources
+from jobs.runtime.planning.estimates import cluster_of
+from jobs.runtime.planning.spending import Spending
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
@@ -26,6 +29,7 @@ from jobs.store.writer import UnitTask, UnitWriter
 from tests.jobs.runtime.cluster.simulated_cluster import Running, joined, resources
 
 FILES = 12
+UNITS = 20
 
 
 class Miner:
@@ -37,6 +41,26 @@ class Miner:
         writer.counts.rows_in = 1
         row = {"image_id": task.unit.name, "rendition": node, "attempts": 1, "status": "ok"}
         writer.write(pa.Table.from_pylist([row], schema=schemas.IMAGES))
+
+
+class Copy:
+    """Returns a picture per row."""
+
+    INPUTS = pa.schema({"image_id": pa.string()})
+    OUTPUTS = schemas.IMAGES
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        time.sleep(1)
+        rows = [
+            {"image_id": one, "rendition": "w", "attempts": 1, "status": "ok"} for one in batch["image_id"].to_pylist()
+        ]
+        return pa.Table.from_pylist(rows, schema=schemas.IMAGES)
+
+
+def read_slowly(task: UnitTask) -> pa.Table:
+    """Return a row after two seconds, so that Ray Data wants further tasks that read."""
+    time.sleep(2)
+    return pa.table({"image_id": [task.unit.name]})
 
 
 def all_gpus_boot_together(cluster: Cluster, folder: str) -> dict[str, Any]:
@@ -63,6 +87,21 @@ def mine_grows(cluster: Cluster, folder: str) -> dict[str, Any]:
         stage = stages.Stage("mine", Miner, {})
         stages.process(run, name="test", stage=stage, resources=limits, total=None, counted="rows")
         return {"complete": run.finish()["complete"], "rounds": _launches(cluster, "cpu")}
+
+
+def machines_of_the_plan(cluster: Cluster, folder: str) -> dict[str, Any]:
+    """Return a run that is planned on two CPUs, on machines of one CPU, and the limit that Ray Data had."""
+    with joined(cluster):
+        limits = Resources(autoscaling=True, wait_s=300, read=TaskResources(0.5), write=TaskResources(0.5))
+        limits.mine = StageResources(actors=1, max_actors=2, num_cpus=0.5, max_in_flight=1, batch_size=1)
+        ray_session.start(RayConfig(), limits, (), Spending(cluster_of([limits.mine], limits, None), None))
+        units = [Unit(f"f{number:02}", (), rows=1) for number in range(UNITS)]
+        plan = TablePlan(folder, "images", {"test": "planned"}, units, {}, {}, derived=True)
+        run = open_run(plan, resume=True, overwrite=False, retry=[])
+        read = stages.Read(read_slowly, item="image_id", output_item="image_id")
+        stages.stream(run, name="test", read=read, stages=[stages.Stage("mine", Copy, {})], resources=limits)
+        limit = DataContext.get_current().execution_options.resource_limits
+        return {"complete": run.finish()["complete"], "launched": sum(_launches(cluster, "cpu")), "CPUs": limit.cpu}
 
 
 def a_demand_larger_than_any_kind(cluster: Cluster, folder: str) -> dict[str, Any]:

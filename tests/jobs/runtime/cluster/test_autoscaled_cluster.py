@@ -1,4 +1,4 @@
-"""On a cluster that grows, all GPUs are asked for in one round, and pools outgrow the first machine."""
+"""On a cluster that grows, all GPUs are asked for in one round, pools outgrow the first machine, and plans hold."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.jobs.runtime.cluster.ray_clusters import RunningCluster, environment,
 SCENARIOS = "tests.jobs.runtime.cluster.autoscaled_cluster"
 MEMORY = 80 * 2**20
 KINDS = {
-    "cpu": {"resources": {"CPU": 1, "object_store_memory": MEMORY}, "node_config": {}, "max_workers": 3},
+    "cpu": {"resources": {"CPU": 1, "object_store_memory": MEMORY}, "node_config": {}, "max_workers": 6},
     "gpu": {"resources": {"CPU": 1, "GPU": 1, "object_store_memory": MEMORY}, "node_config": {}, "max_workers": 3},
 }
 pytestmark = [pytest.mark.torture, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -45,3 +45,9 @@ def test_mine_grows_beyond_the_first_machine(cluster: RunningCluster, tmp_path: 
     rows = rows_of(table)
     assert len(rows) == FILES
     assert len({row["rendition"] for row in rows}) > 1
+
+
+def test_no_machine_beyond_the_plan_is_asked_for(cluster: RunningCluster, tmp_path: Path) -> None:
+    seen = cluster.call(f"{SCENARIOS}:machines_of_the_plan", str(tmp_path / "run"))
+    assert (seen["complete"], seen["CPUs"]) == (True, 2.0)
+    assert seen["launched"] <= 2

@@ -1,6 +1,7 @@
 """A run waits for one actor of each pool, and the private interfaces of Ray are as they were."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from jobs.runtime import stages
 from jobs.runtime.cluster import ray_internals
 from jobs.runtime.cluster.ray_internals import REPORT_EVERY_S, ActorWatch, PoolState, StartWatch
 from jobs.runtime.configuration.resources import Resources, StageResources, TaskResources
+from jobs.runtime.planning.estimates import Cluster
+from jobs.runtime.planning.spending import Spending
 from jobs.runtime.process import console
 from tests.jobs.runtime.cluster.numbered_units import Poisoned, opened
 
@@ -52,6 +55,22 @@ def test_waiting_is_not_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         console.use_text()
     line = json.loads(capsys.readouterr().err)
     assert (line["level"], line["message"].partition(",")[0]) == ("info", "waiting for actors")
+
+
+def test_a_run_says_what_it_spends_and_ends_at_its_budget(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    executor: Any = type("Executor", (), {"_topology": None})()
+    monkeypatch.setattr(ray_internals, "REPORT_EVERY_S", 0.0)
+    ActorWatch(wait_s=60, spending=Spending(Cluster(0.0), None)).on_execution_step(executor)
+    assert capsys.readouterr().err == ""  # a run without prices and budget
+    watch = ActorWatch(wait_s=60, spending=Spending(Cluster(0.0), "1h"))
+    watch.on_execution_step(executor)
+    assert capsys.readouterr().err == "spent so far: 0.0 min of budget=1h\n"
+    watch = ActorWatch(wait_s=60, spending=Spending(Cluster(0.0), "0.000001h"))
+    time.sleep(0.01)
+    with pytest.raises(RunError, match=r"^budget=0\.000001h: reached after 0\.0 minutes .* completed units are kept"):
+        watch.on_execution_step(executor)
 
 
 @pytest.mark.usefixtures("ray_session")

@@ -127,14 +127,14 @@ def test_what_is_left_in_hours_gpu_hours_requests_and_money() -> None:
     assert text[2].startswith("CPUs   730.0 (730.0 to 730.0) CPU-hours on 73")
     assert text[3].startswith("GPUs   80.0 (80.0 to 80.0) GPU-hours on 8")
     assert "1,000 PUT and 50,000 GET" in text[4]
-    assert text[5].startswith("money  USD 200.00 (200.00 to 200.00) for 1 x head, 8 x gpu, 1 x cpu at 17.50 per hour")
+    assert text[5].startswith("money  USD 200.00 (200.00 to 200.00) at 17.50 per hour for 1 x head, 8 x gpu, 1 x cpu")
     assert "nowhere, prices of 2025" in text[5]
     fixed = StageResources(actors=2, max_actors=None, num_cpus=1, num_gpus=1)
     assert lines(left([fixed]))[3].startswith("GPUs   20.0 (20.0 to 20.0) GPU-hours on 2")
     assert lines(left([JUDGE], rows=0)) == []
     unknown = left([JUDGE], done=0)
     assert (unknown.seconds, unknown.money) == (None, None)
-    assert [line.split()[:2] for line in lines(unknown)] == [["time", "unknown"], ["S3", "about"]]
+    assert [line.split()[:2] for line in lines(unknown)] == [["time", "unknown"], ["S3", "about"], ["money", "USD"]]
 
 
 def test_a_run_on_a_known_machine_occupies_all_its_cores() -> None:

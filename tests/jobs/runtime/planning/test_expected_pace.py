@@ -303,7 +303,7 @@ def test_a_prospect_has_what_the_stages_need_and_the_cpus_that_do_the_work(monke
     assert needs(pools=[]) == []
     expected = prospect("embed", cfg, plan, pools=["embed"], calibrates=False, part="p", get_bytes=3)
     assert expected.get_bytes == 3
-    assert expected.cluster.cpus == cpus
+    assert expected.spending.cluster.cpus == cpus
     assert expected.expectation == Expectation(
         "embed", ["embed"], {"a": 1}, cfg.resources, own_cpus=cpus, calibrates=False, part="p"
     )

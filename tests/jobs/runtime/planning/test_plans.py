@@ -61,10 +61,11 @@ def test_a_pipeline_is_planned_calibrated_run_and_compared(folder: Path, capsys:
         assert first[0].startswith(f"[1/3] mine: {FILES} units, ")
         assert first[1].startswith(f"time   unknown for {size:,} bytes: resources.measured=rates has no measurement")
         assert first[1].endswith("plan=calibrate does some units, which are kept, and measures the pace")
+        assert first[2].startswith("money  USD 0.96 per hour for 1 x m6i.xlarge, ")
         waiting = "not planned: reads what step"
-        assert first[2] == f"[2/3] curate: {waiting} 1 has not written yet"
-        assert first[3] == f"[3/3] report: {waiting} 1, 2 has not written yet"
-        assert first[4].startswith(f"total: {FILES} units, ")
+        assert first[3] == f"[2/3] curate: {waiting} 1 has not written yet"
+        assert first[4] == f"[3/3] report: {waiting} 1, 2 has not written yet"
+        assert first[5].startswith(f"total: {FILES} units, ")
         assert first[-1] == "not in these sums: 1 mine (no pace); 2 curate (no plan); 3 report (no plan)"
 
         tried = lines("plan=calibrate")

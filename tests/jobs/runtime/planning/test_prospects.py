@@ -15,6 +15,7 @@ from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.planning import prospects
 from jobs.runtime.planning.estimates import GETS_PER_INPUT, Cluster, Forecast, Pace, Requests, Spread
 from jobs.runtime.planning.rate_tables import read_prices
+from jobs.runtime.planning.spending import Spending
 from jobs.store.files.objects import Object
 from jobs.store.runs.run_units import Amounts
 from jobs.store.runs.table_run import TableRun
@@ -132,7 +133,7 @@ def test_a_plan_of_terms_has_both_passes_and_later_the_terms(
     lines = plan(capsys, "terms", [*keys, f"entities={tmp_path}/graph/entities", f"out={tmp_path}/again"])
     assert f"  reads  1 unit, {entities:,} rows" in "\n".join(lines)
     (money,) = (line for line in lines if line.startswith("  money  "))
-    assert "1 x m6i.xlarge at" in money  # the head
+    assert "per hour for 1 x m6i.xlarge, and requests (" in money  # the head
     assert [line for line in lines if line.startswith("  CPUs   ") and line.endswith(" CPU-hours on 1")]
 
 
@@ -211,7 +212,7 @@ def test_the_devices_of_a_run_are_those_that_its_remaining_units_keep_busy(tmp_p
         return None, "it is a test"
 
     expectation: Any = SimpleNamespace(devices=float, pace=pace)
-    opened = prospects.Prospect("t", keys, planned, [], expectation, Cluster(0)).open()
+    opened = prospects.Prospect("t", keys, planned, [], expectation, Spending(Cluster(0), None)).open()
     assert (len(opened.units), len(opened.todo)) == (3, 2)
     assert opened.account is not None
     account = opened.account(opened, 5.0)
@@ -221,7 +222,7 @@ def test_the_devices_of_a_run_are_those_that_its_remaining_units_keep_busy(tmp_p
     opened.account = lambda *_: account
     opened.finish()
     del opened
-    prospects.Prospect("t", keys, planned, [], expectation, Cluster(0)).open()
+    prospects.Prospect("t", keys, planned, [], expectation, Spending(Cluster(0), None)).open()
     # The pace of the units that are done is that of the devices which did them.
     assert [of_run["last"] for of_run in asked] == [{}, account["actual"]]
     assert [of_run["files"] for of_run in asked] == [[f"/corpus/{small_runs.FILES[0]}"]] * 2
@@ -233,7 +234,7 @@ def test_a_plan_has_its_note_its_lines_and_what_is_left(tmp_path: Path) -> None:
     small_runs.write(run, next(iter(run.todo)))
     keys: Any = SimpleNamespace(only_plans=False)
     expectation: Any = SimpleNamespace(pace=lambda *_, **__: (None, "it is a test"))
-    expected = prospects.Prospect("t", keys, planned, [], expectation, Cluster(0), get_bytes=7)
+    expected = prospects.Prospect("t", keys, planned, [], expectation, Spending(Cluster(0), None), get_bytes=7)
     first, reads, done, *others = expected.describe(note="a note", lines=["more"], overwrite=False).lines
     assert (first, reads[-8:], done) == (
         f"t: would write table node_images to {tmp_path}/t", "; a note", "  done   1 of 3 units"
