@@ -1,22 +1,24 @@
-"""Check a table: units, footers, counts, schema, rejects, checksums of all pages, and that all keys are unique.
+"""Check tables: units, footers, counts, schema, rejects, checksums of all pages, and that all keys are unique.
 
-    remine verify input=R/records
-    remine verify input=R/records repair=true
-    remine verify input=R exclusions=withdrawn.txt
+    remine verify R
+    remine verify R/records repair=true
+    remine verify R exclusions=withdrawn.txt
 
-Reads the whole table and writes nothing; if there are faults, lists them and exits with 1. Duplicate keys are found by
-64-bit hashes, in bounded memory, and then compared. A fault counts only if a second look finds it too, in bytes that
-were compared with what the store keeps. With repair=true it moves damaged units and run files to _run/damaged.NAME; the
-command that wrote the table then writes these again, and nothing else. With exclusions= it checks instead that nothing
-is left of the pictures on the list, in all tables and files below INPUT.
+Reads each table at or below INPUT whole and writes nothing; if there are faults, lists them and exits with 1. Duplicate
+keys are found by 64-bit hashes, in bounded memory, and then compared. A fault counts only if a second look finds it
+too, in bytes that were compared with what the store keeps. With repair=true it moves damaged units and run files to
+_run/damaged.NAME; the command that wrote the table then writes these again, and nothing else. With exclusions= it
+checks instead that nothing is left of the pictures on the list, in all tables and files below INPUT.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from actors.quantities import quantity
-from jobs.errors import RunError
+from jobs.errors import InputError, RunError
+from jobs.inventory.found import files_by_table
 from jobs.judging.kept_rubric import rubric_faults
 from jobs.purging import purged_files, run_tables
 from jobs.runtime.command_line import cli
@@ -26,8 +28,8 @@ from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.store import table_faults
 from jobs.store.files import locations
-from jobs.store.reading import TableSource, open_table
-from jobs.store.run_files import MANIFEST, UNITS, read_json, run_uri
+from jobs.store.reading import open_table
+from jobs.store.run_files import MANIFEST, read_json, run_uri
 from jobs.store.runs import lock
 from jobs.store.table_faults import Fault
 from jobs.store.table_plan import RowLimit
@@ -39,7 +41,7 @@ FAULTS_SHOWN = 20
 class VerifyConfig:
     """Keys of `verify`."""
 
-    input: str = MISSING  # a table: a folder or s3://bucket/prefix
+    input: str = MISSING  # a table, or a folder of tables; local or s3://…
     exclusions: str | None = None  # a list: check instead that nothing is left of its pictures below INPUT
     repair: bool = False  # set damaged units and run files aside, so that the table's command writes them again
 
@@ -48,29 +50,49 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     """Run the job; see the module's docstring. Returns the units and rows; after a repair, the files set aside.
 
     Raises:
-        RunError: the table has a fault; with repair=true, a fault that setting files aside does not repair.
+        InputError: there is no table.
+        RunError: a table has a fault; with repair=true, a fault that setting files aside does not repair.
     """
     uri = locations.absolute(cfg.input)
     if cfg.exclusions:
         return _check_absence(uri, cfg.exclusions)
-    if cfg.repair:
-        return _repair(uri)
+    check = _repair if cfg.repair else _check
+    tables = list(files_by_table(locations.listing(uri)))
+    return check(uri) if tables in ([], [uri]) else _check_each(uri, tables, check)
+
+
+def _check_each(uri: str, tables: Sequence[str], check: Callable[[str], dict[str, int]]) -> dict[str, int]:
+    """Check all tables, also after one with faults, and return the sums of what `check` returns.
+
+    Raises:
+        RunError: a table has a fault or cannot be read.
+    """
+    sums: Counter[str] = Counter()
+    faulty = []
+    for table in tables:
+        try:
+            sums.update(check(table))
+        except (InputError, RunError) as error:
+            faulty.append(table)
+            say(f"  {error}", err=True)
+    if faulty:
+        raise RunError(f"{len(faulty):,} of {len(tables):,} tables have faults: {', '.join(faulty)}", place=uri)
+    say(f"verify: {uri}: {len(tables):,} tables, no faults")
+    return dict(sums)
+
+
+def _check(uri: str) -> dict[str, int]:
+    """Check the table at `uri` and return the numbers of its units and rows; raises RunError if it has a fault."""
     _refuse(uri, _confirmed(uri, lambda: list(table_faults.damage(uri))))
     source = open_table(uri)
-    _refuse(uri, _confirmed(uri, lambda: list(_faults_of(source))))
+    _refuse(uri, _confirmed(uri, lambda: list(table_faults.of_table(source, rubric_faults))))
     units, rows = len(source.footers), source.rows
     amounts = f"{quantity(units, 'unit')}, {quantity(rows, 'row')}"
     say(f"verify: {source.uri}: table {source.name}, {amounts}, no faults")
     say(summary.reconciliation(source.counts().to_json()))
-    if limit := _kept_limit(uri):
-        say(f"  {limit}; the table has no more")
+    if limit := read_json(run_uri(uri, MANIFEST)).get("limit"):
+        say(f"  {RowLimit.from_json(limit)}; the table has no more")
     return {"units": units, "rows": rows}
-
-
-def _kept_limit(uri: str) -> RowLimit | None:
-    """Return what the limit of the table took from its input; None without a limit."""
-    limit = read_json(run_uri(uri, MANIFEST)).get("limit")
-    return RowLimit.from_json(limit) if limit else None
 
 
 def _check_absence(uri: str, listed: str) -> dict[str, int]:
@@ -100,7 +122,7 @@ def _repair(uri: str) -> dict[str, int]:
     """
     lock.acquire(uri)
     try:
-        faults = _confirmed(uri, lambda: _all_faults(uri))
+        faults = _confirmed(uri, lambda: table_faults.of_place(uri, rubric_faults))
         moved = table_faults.set_aside(uri, faults)
     finally:
         lock.release(uri)
@@ -114,16 +136,6 @@ def _repair(uri: str) -> dict[str, int]:
     return {"set_aside": len(moved)}
 
 
-def _all_faults(uri: str) -> list[Fault]:
-    damage = list(table_faults.damage(uri))
-    if not damage:
-        return list(_faults_of(open_table(uri)))
-    # Summaries of all units differ from the sound ones; the next run derives them again.
-    source, derived = table_faults.sound_part(uri), {run_uri(uri, MANIFEST), run_uri(uri, UNITS)}
-    others = (fault for fault in (_faults_of(source) if source else ()) if fault not in damage)
-    return damage + [fault for fault in others if fault.place != uri or fault.damaged not in derived]
-
-
 def _confirmed(uri: str, look: Callable[[], list[Fault]]) -> list[Fault]:
     """Return the faults that `look` finds twice; those that only one look finds come from a connection or a disk."""
     first = look()
@@ -132,11 +144,6 @@ def _confirmed(uri: str, look: Callable[[], list[Fault]]) -> list[Fault]:
         once = f"a second look did not find {quantity(len(first), 'fault')} of the first"
         say(f"verify: {uri}: {once}; check the network and the store", err=True, level="warning")
     return faults
-
-
-def _faults_of(source: TableSource) -> Iterator[Fault]:
-    for check in (table_faults.footer_faults, table_faults.run_faults, rubric_faults, table_faults.row_faults):
-        yield from check(source)
 
 
 def _refuse(uri: str, faults: Sequence[Fault]) -> None:

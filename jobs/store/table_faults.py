@@ -22,7 +22,7 @@ from jobs.store.files.faults import is_damage
 from jobs.store.footers import Footer, Footers, data_objects, read_footer
 from jobs.store.keys import duplicate_keys
 from jobs.store.object_rows import row_groups
-from jobs.store.reading import TableSource, schema_fault
+from jobs.store.reading import TableSource, open_table, schema_fault
 from jobs.store.run_files import (
     IDENTITY,
     INPUTS,
@@ -242,6 +242,27 @@ def _unit_row_faults(footer: Footer) -> Iterator[Fault]:
     if has_status and footer.record is not None and statuses != footer.counts.status:
         problem = f"statuses {dict(statuses)}, its footer says {dict(footer.counts.status)}"
         yield Fault(uri, problem, uri, in_content=True)
+
+
+def of_table(source: TableSource, *more: Callable[[TableSource], Iterable[Fault]]) -> Iterator[Fault]:
+    """Yield the faults of an opened table: those of this module's checks, and of `more`."""
+    for check in (footer_faults, run_faults, *more, row_faults):
+        yield from check(source)
+
+
+def of_place(uri: str, *more: Callable[[TableSource], Iterable[Fault]]) -> list[Fault]:
+    """Return the damage of the table at `uri`, and the other faults of what can be read of it.
+
+    Raises:
+        InputError: there is no table.
+    """
+    damages = list(damage(uri))
+    if not damages:
+        return list(of_table(open_table(uri), *more))
+    # Summaries of all units differ from the sound ones; the next run derives them again.
+    source, derived = sound_part(uri), {run_uri(uri, MANIFEST), run_uri(uri, UNITS)}
+    others = (fault for fault in (of_table(source, *more) if source else ()) if fault not in damages)
+    return damages + [fault for fault in others if fault.place != uri or fault.damaged not in derived]
 
 
 def sound_part(uri: str) -> TableSource | None:

@@ -65,6 +65,23 @@ def test_a_good_table_passes(table: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "6 in = 3 out + 3 rejected as malformed" in printed
 
 
+def test_all_tables_below_a_folder_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b/c", "d"):
+        write_records(str(tmp_path / name), [[record(f"{name}1"), record(f"{name}2")], [record(f"{name}3")]])
+    assert cli.main("verify", [str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"verify: {tmp_path}: 3 tables, no faults"
+    assert cli.execute("verify", [f"input={tmp_path}"]) == {"units": 6, "rows": 9}
+    for name in ("a", "d"):  # the tables after one with faults are checked, too
+        unit = next((tmp_path / name).glob("*.parquet"))
+        unit.write_bytes(unit.read_bytes()[:-1])
+    assert cli.main("verify", [str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert f"verify: {tmp_path}/b/c: table records, 2 units, 3 rows, no faults" in printed.out
+    assert f"{tmp_path}: 2 of 3 tables have faults: {tmp_path}/a, {tmp_path}/d" in printed.err.splitlines()[-1]
+    assert cli.main("verify", [str(tmp_path), "repair=true"]) == 0
+    assert len(list(tmp_path.glob("*/_run/damaged.*"))) == 2
+
+
 def test_a_key_in_two_units_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "records"
     same, null = record("a", record_id="twice"), record("b", record_id="once")
@@ -196,7 +213,7 @@ def test_a_folder_of_tables_is_refused_as_a_table(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_records(str(tmp_path / "ratings" / name), [[record(name)]])
     with pytest.raises(InputError, match=r"a folder of several tables: one, two; name one of them"):
-        check(tmp_path / "ratings")
+        open_table(str(tmp_path / "ratings"))
 
 
 def test_a_unit_under_another_name_or_from_another_run_is_found(
@@ -369,14 +386,3 @@ def test_the_first_faults_are_printed_and_a_repair_is_offered_if_it_helps(capsys
     with pytest.raises(RunError):
         verify._refuse("R", many[: verify.FAULTS_SHOWN])
     assert "more" not in capsys.readouterr().err
-
-
-def test_the_limit_of_a_table_is_read_from_its_manifest(tmp_path: Path) -> None:
-    (tmp_path / "_run").mkdir()
-    manifest = tmp_path / "_run" / "manifest.json"
-    for limit, text in (
-        ("null", "None"),
-        ('{"limit": 3, "rows": 3, "of": 9, "each_file": false, "noun": "rows"}', "limit=3: the first 3 of 9 rows"),
-    ):
-        manifest.write_text(f'{{"limit": {limit}}}')
-        assert str(verify._kept_limit(str(tmp_path))) == text
