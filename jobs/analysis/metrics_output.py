@@ -88,10 +88,16 @@ def read_computed(sources: Sequence[TableSource]) -> Iterator[Metric]:
     """Yield the metrics in tables `metrics`, with the table's name as the dim `table`."""
     for source in sources:
         table = table_name(source.uri)
-        for batch in source.batches():
-            for row in batch.to_pylist():
-                values = {column: row[column] for column in COLUMNS}
-                yield Metric(name=row["metric"], dims={**json.loads(row["dims"]), TABLE: table}, **values)
+        for metric in read_metrics(source):
+            yield metric.at(**{TABLE: table})
+
+
+def read_metrics(source: TableSource) -> Iterator[Metric]:
+    """Yield the metrics of a table `metrics`."""
+    for batch in source.batches():
+        for row in batch.to_pylist():
+            values = {column: row[column] for column in COLUMNS}
+            yield Metric(name=row["metric"], dims=json.loads(row["dims"]), **values)
 
 
 def table_name(uri: str) -> str:

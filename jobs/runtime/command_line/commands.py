@@ -13,7 +13,7 @@ from jobs.runtime.command_line.extras import version
 from jobs.runtime.process.console import say
 
 FOLDER = ROOT / "jobs"
-LIBRARIES = {"__init__", "__main__", "tables", "errors"}  # files in jobs/ that are not commands
+LIBRARIES = {"__init__", "__main__", "api", "tables", "errors"}  # files in jobs/ that are not commands
 _FILES = [path.stem for path in FOLDER.glob("*.py") if path.stem not in LIBRARIES]
 # `jobs/steps/tric_rank.py` is the step `tric rank` of the command `tric`.
 STEPS = tuple(sorted(path.stem.replace("_", " ", 1) for path in FOLDER.glob("steps/[a-z]*.py")))
