@@ -14,7 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from jobs.metrics.kinds import KIND_OF
-from jobs.runtime.command_line import cli, commands, help_text
+from jobs.runtime.command_line import cli, help_text, job_names
 from jobs.runtime.configuration import config, key_types
 from jobs.tables import TABLES, WRITTEN_BY
 
@@ -74,9 +74,9 @@ def _jobs() -> Iterator[str]:
     texts = key_types.explanations(config.Writing)
     yield "| key | |\n|---|---|"
     yield from (f"| `{name}` | {_cell(text)} |" for name, text in texts.items())
-    for name in commands.JOBS:
+    for name in job_names.JOBS:
         schema = cli.job(name).schema
-        yield f"\n## {name}\n\n{commands.summary(name)}\n\n| key | default | |\n|---|---|---|"
+        yield f"\n## {name}\n\n{job_names.summary(name)}\n\n| key | default | |\n|---|---|---|"
         for key in help_text.keys(name, schema):
             if key.name.split(".")[0] not in {*texts, "ray", "resources"} or key.default == help_text.REQUIRED:
                 options = f"; one of {', '.join(key.options)}" if key.options else ""

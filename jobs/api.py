@@ -19,7 +19,7 @@ import pyarrow as pa
 from jobs.analysis.metrics_output import read_metrics
 from jobs.errors import InputError
 from jobs.metrics.metric import wide
-from jobs.runtime.command_line import cli, commands
+from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, type_of
 from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.outcomes import Manifest, Plan
@@ -53,8 +53,8 @@ def run(job: str, /, **keys: Any) -> Any:
         RunError: the run failed or its counts do not add up; completed units are kept, and the same call continues.
     """
     name = job.replace("-", "_")
-    if name not in commands.JOBS:
-        raise InputError(commands.no_such_job(job))
+    if name not in job_names.JOBS:
+        raise InputError(job_names.no_such_job(job))
     return cli.execute(name, _overrides(cli.job(name).schema, keys))
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from jobs.errors import InputError
-from jobs.runtime.command_line import cli, commands
+from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.key_types import MISSING, conf_group
@@ -79,7 +79,7 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
     steps = cfg.pipeline.steps
     table_plan.check_limit(cfg.limit)
     prepared = [(step.job, _overrides(cfg, step)) for step in _with_limit(cfg)]
-    allowed = [name for name in commands.JOBS if name not in ("run", "demo")]
+    allowed = [name for name in job_names.JOBS if name not in ("run", "demo")]
     if unknown := [name for name, _ in prepared if name not in allowed]:
         raise InputError(f"no such job {unknown[0]}; must be one of {', '.join(allowed)}", key="pipeline")
     if unknown := [name for name in cfg.profile.set if name not in allowed]:
@@ -112,7 +112,7 @@ def _with_limit(cfg: RunConfig) -> Sequence[Step]:
     steps = cfg.pipeline.steps
     if cfg.limit is None:
         return steps
-    takes_limit = {name for name in {step.job for step in steps} & set(commands.JOBS) if "limit" in _key_names(name)}
+    takes_limit = {name for name in {step.job for step in steps} & set(job_names.JOBS) if "limit" in _key_names(name)}
     first = pipelines.first_steps(steps, takes_limit)
     return [replace(step, set={"limit": cfg.limit, **step.set}) if step in first else step for step in steps]
 
@@ -142,7 +142,7 @@ def _check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     """Return the overrides with which a step runs."""
-    schema = _key_names(step.job) if step.job in commands.JOBS else set()
+    schema = _key_names(step.job) if step.job in job_names.JOBS else set()
     common = {"budget": cfg.budget, "resume": cfg.resume, "overwrite": cfg.overwrite, "timings": cfg.timings}
     keys: dict[str, Any] = {k: v for k, v in common.items() if k in schema}
     if "resources" in schema and "resources" not in step.set:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime.command_line.commands import COMMANDS, GROUPS
+from jobs.runtime.command_line.job_names import COMMANDS, GROUPS
 
 ROOT = Path(__file__).parents[1]
 NO_COMMANDS = {"__init__", "__main__", "api", "errors", "tables"}

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from actors.status import STATUSES
-from jobs.runtime.command_line import cli, commands
+from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration.config import Common, Writing
 from jobs.runtime.configuration.key_types import MISSING as REQUIRED
 from jobs.runtime.configuration.resources import Resources
@@ -58,7 +58,7 @@ def sections() -> Iterator[tuple[str, list[str]]]:
     yield "keys of all jobs that write a table", list(dotted(Writing))
     yield "keys of all jobs that use Ray", list(dotted(Common))
     yield "keys of resources", list(dotted(Resources))
-    for name in commands.JOBS:
+    for name in job_names.JOBS:
         yield f"job {name}", list(dotted(cli.job(name).schema))
     for name, table in TABLES.items():
         columns = [f"{column}: {kind}" for column, (kind, _) in table.columns.items()]

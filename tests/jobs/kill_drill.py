@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.ids import content_id
-from jobs.runtime.command_line.commands import module_of
+from jobs.runtime.command_line.job_names import module_of
 from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.files.spool import sweep

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.ids import content_id
-from jobs.runtime.command_line.commands import JOBS
+from jobs.runtime.command_line.job_names import JOBS
 from tests.factories import (
     DIM,
     century_rating,

@@ -12,7 +12,7 @@ import yaml
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.command_line.cli import to_overrides
-from jobs.runtime.command_line.commands import COMMANDS, JOBS, module_of, with_step
+from jobs.runtime.command_line.job_names import COMMANDS, JOBS, module_of, with_step
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration import resources as res
 from tests.cases import check_cases

@@ -8,11 +8,11 @@ import pytest
 
 import jobs
 from actors.settings import Location, RuntimeOnly
-from jobs.runtime.command_line import cli, commands
+from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration.config import Writing
 from jobs.store.identity import identifying_keys, identity_of
 
-WRITERS = [name for name in commands.JOBS if issubclass(cli.job(name).schema, Writing)]
+WRITERS = [name for name in job_names.JOBS if issubclass(cli.job(name).schema, Writing)]
 # Modules that make a table's plan themselves: they put the identity together from `identity_of`, or write rows at once,
 # with the hash of all rows in the identity.
 PLANNERS = {

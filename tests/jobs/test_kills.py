@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from jobs.runtime.command_line import cli, commands
+from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.testbed.loopback_s3 import LoopbackS3
 from tests import reliability
@@ -84,7 +84,7 @@ def test_a_killed_driver_a_killed_actor_and_a_terminated_driver(ray_session: Non
 
 def test_every_job_that_writes_a_table_is_killed() -> None:
     drilled = {job_of(name) for name in ("curate", *ON_RAY, *FURTHER, *SMALL_JOBS)}
-    writers = {job for job in commands.JOBS if type_of(cli.job(job).schema, "out") is not UNKNOWN}
+    writers = {job for job in job_names.JOBS if type_of(cli.job(job).schema, "out") is not UNKNOWN}
     assert drilled - writers == set()
     assert writers - drilled == ELSEWHERE.keys()
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from jobs.runtime.command_line import cli
-from jobs.runtime.command_line.commands import JOBS
+from jobs.runtime.command_line.job_names import JOBS
 from jobs.runtime.configuration.config_files import CONF
 from tests import secrets_found
 from tests.factories import write_table

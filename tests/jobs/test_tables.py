@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from jobs import tables
-from jobs.runtime.command_line import commands
+from jobs.runtime.command_line import job_names
 from jobs.tables import TABLES, WRITTEN_BY, TableError, conform
 from tests.cases import check_cases
 
@@ -105,4 +105,4 @@ def test_vectors_have_the_length_asked_for() -> None:
 
 def test_each_table_has_the_jobs_that_write_it() -> None:
     assert WRITTEN_BY.keys() == TABLES.keys()
-    assert {job for jobs in WRITTEN_BY.values() for job in jobs} <= set(commands.JOBS)
+    assert {job for jobs in WRITTEN_BY.values() for job in jobs} <= set(job_names.JOBS)

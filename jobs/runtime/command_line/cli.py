@@ -22,7 +22,7 @@ from typing import Any, get_origin
 from jobs.errors import InputError, RunError
 from jobs.runtime import outcomes
 from jobs.runtime.cluster import dtypes
-from jobs.runtime.command_line import commands, extras, help_text
+from jobs.runtime.command_line import extras, help_text, job_names
 from jobs.runtime.configuration import config, config_files
 from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, type_of
 from jobs.runtime.configuration.key_values import quoted
@@ -60,7 +60,7 @@ class Job:
 
 def job(name: str) -> Job:
     """Return the job of this name, which may be a step such as `tric rank`."""
-    loaded: Job = importlib.import_module(commands.module_of(name)).JOB
+    loaded: Job = importlib.import_module(job_names.module_of(name)).JOB
     return loaded
 
 
@@ -117,7 +117,7 @@ def main(name: str, arguments: list[str] | None = None) -> int:
     """Run a job, or the step of a command that `arguments` begin with, and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        name, arguments = commands.with_step(name, arguments)
+        name, arguments = job_names.with_step(name, arguments)
     except InputError as error:
         say(f"error: {error}", err=True)
         return error.exit_code
@@ -164,9 +164,9 @@ def _exit_code(name: str, arguments: list[str]) -> int:
 
 def _main(name: str, arguments: list[str]) -> None:
     if {"-h", "--help"} & set(arguments):
-        say((importlib.import_module(commands.module_of(name)).__doc__ or "").strip())
-        if commands.steps_of(name):
-            say("\n" + "\n".join(commands.step_lines(name)))
+        say((importlib.import_module(job_names.module_of(name)).__doc__ or "").strip())
+        if job_names.steps_of(name):
+            say("\n" + "\n".join(job_names.step_lines(name)))
         say("\n" + help_text.render(name, job(name).schema, pools=job(name).pools))
         say(FORMS + " -v is timings=true." * has_timings(job(name).schema))
     elif "--version" in arguments:

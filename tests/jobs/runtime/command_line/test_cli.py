@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import InputError, RunError
-from jobs.runtime.command_line import cli, commands, help_text
+from jobs.runtime.command_line import cli, commands, help_text, job_names
 from jobs.runtime.command_line.cli import complete_error, to_overrides
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
@@ -91,7 +91,7 @@ def test_help_and_cfg_of_every_job(capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(name, ["--cfg", f"--{place}", "somewhere"]) == 0
         assert "somewhere" in capsys.readouterr().out
 
-    check_cases(check, commands.JOBS)
+    check_cases(check, job_names.JOBS)
 
 
 def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> Non
 
     listed = python("jobs")
     assert listed.returncode == 0
-    assert set(re.findall(r"^  (\w+) +\S", listed.stdout, re.M)) == set(commands.COMMANDS)
-    assert [step for job in commands.STEPS if f" {(step := job.split()[1])}" not in listed.stdout] == []
+    assert set(re.findall(r"^  (\w+) +\S", listed.stdout, re.M)) == set(job_names.COMMANDS)
+    assert [step for job in job_names.STEPS if f" {(step := job.split()[1])}" not in listed.stdout] == []
     for unknown in (["jobs.verfy"], ["jobs", "verfy"]):
         refused = python(*unknown)
         assert (refused.returncode, refused.stdout) == (2, "")
@@ -137,7 +137,7 @@ def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> No
 def test_steps_are_jobs_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["tric"], ["tric", "--help"], ["help", "tric"]):
         assert commands.run_command(words) == 0
-        assert re.findall(r"^  (\w+) ", capsys.readouterr().out, re.M) == commands.steps_of("tric")
+        assert re.findall(r"^  (\w+) ", capsys.readouterr().out, re.M) == job_names.steps_of("tric")
     for words in (["link", "show", "--help"], ["help", "link", "show"]):
         assert commands.run_command(words) == 0
         assert "remine link show " in capsys.readouterr().out
@@ -190,7 +190,7 @@ def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) ->
 
 IMPORTED = """
 import sys
-from jobs.runtime.command_line import commands
+from jobs.runtime.command_line import commands, job_names
 
 code = commands.run_command({arguments!r})
 print(*sorted(sys.modules))
@@ -259,7 +259,7 @@ def test_names_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> 
 
 INTERRUPTED = """
 import os, signal, sys, time
-from jobs.runtime.command_line import cli
+from jobs.runtime.command_line import cli, job_names
 
 def run(name, overrides):
     os.kill(os.getpid(), signal.{first})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime.command_line import cli, commands, help_text
+from jobs.runtime.command_line import cli, commands, help_text, job_names
 from jobs.runtime.command_line.commands import SHELLS
 from jobs.runtime.command_line.help_text import HelpKey
 from jobs.runtime.configuration import config_files, key_types
@@ -22,7 +22,7 @@ from tests.cases import check_cases
 def test_every_key_of_every_job_is_explained() -> None:
     silent = [
         f"{name}: {key.name}"
-        for name in commands.JOBS
+        for name in job_names.JOBS
         for key in help_text.keys(name, cli.job(name).schema)
         if not key.text
     ]
@@ -139,7 +139,7 @@ def test_rarely_needed_keys_and_those_below_them_have_their_own_section() -> Non
     for key, is_rare in {"targets": False, "plan": False, "model.revision": True, "ray.address": True}.items():
         line = f"\n  {key}="  # an explanation may begin a line with `plan=true`, further to the right
         assert (line in rare, line in first) == (is_rare, not is_rare)
-    required = [key.name for name in commands.JOBS for key in help_text.keys(name, cli.job(name).schema)
+    required = [key.name for name in job_names.JOBS for key in help_text.keys(name, cli.job(name).schema)
                 if key.rare and key.default == help_text.REQUIRED]  # fmt: skip
     assert required == []
 
@@ -156,18 +156,18 @@ def test_help_lists_the_stages_that_the_job_begins_with() -> None:
         assert {pool for text in begun for pool in re.findall(r'"(\w+)"', text)} - {"texts", "images"} <= set(job.pools)
         assert f"STAGE: {', '.join(job.pools)};" in help_text.render(name, job.schema, pools=job.pools)
 
-    check_cases(check, [name for name in commands.JOBS if cli.job(name).pools])
+    check_cases(check, [name for name in job_names.JOBS if cli.job(name).pools])
 
 
 def test_every_job_with_stages_declares_them() -> None:
-    silent = [name for name in commands.JOBS
+    silent = [name for name in job_names.JOBS
               if "resources" in groups(cli.job(name).schema) and not cli.job(name).pools]  # fmt: skip
     assert silent == ["run"]  # whose steps may have any
 
 
 def test_candidates() -> None:
     cases = [
-        ([], [*commands.COMMANDS, "completion"]),
+        ([], [*job_names.COMMANDS, "completion"]),
         (["tric", "ra"], ["rank"]),
         (["tric", "rank", "spl"], ["split="]),
         (["link", "sh"], ["show"]),

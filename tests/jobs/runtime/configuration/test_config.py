@@ -19,7 +19,7 @@ from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.report import ReportConfig
 from jobs.retrieve import RetrieveConfig
-from jobs.runtime.command_line import cli, commands
+from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration import config, config_files
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.configuration.key_types import groups, nested_dataclass, type_of
@@ -307,7 +307,7 @@ def jobs_options() -> dict[str, dict[str, list[str]]]:
     options: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path in OPTIONS:
         group = path.parent.relative_to(CONF).as_posix()
-        job = next(job for job in commands.JOBS if path.stem in options_of(job, group))
+        job = next(job for job in job_names.JOBS if path.stem in options_of(job, group))
         options[job][group].append(path.stem)
     return options
 
