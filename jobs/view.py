@@ -29,7 +29,8 @@ class ViewConfig:
     inputs: list[str] = field(default_factory=list)  # tables or folders of tables; local or s3://…
     rater: str | None = None  # the person who corrects labels: a name or pseudonym for the column rater; needs out=
     out: str | None = None  # where corrections are written: a folder, which gets a table for each rubric
-    blur: bool = True  # pictures are blurred until the reader shows them
+    # pictures are blurred until the reader shows them; null: unless no rubric of the ratings is sensitive
+    blur: bool | None = None
     exclusions: str | None = None  # file of pictures that must not be shown (jobs.runtime.selection.exclusions)
     port: int = 0  # rarely: port of 127.0.0.1; 0: any free port
 

@@ -17,6 +17,7 @@ A rubric's YAML file reads
     layout: fast           # the default
     answer_start: "Final score:"   # optional: how the model's turn begins, with its answer to follow
     targets: [Northern Africa, Melanesia]
+    sensitive: true        # optional: the pictures may disturb; raters are warned, and all pages blur them
     questions:
       - {name: relevance, text: …, note: …, scale: ordinal, answers: [{value: "1", label: …, score: 1}, …]}
         # reply: label   the model writes the label itself instead of a code of one character
@@ -65,6 +66,7 @@ class Rubric:
     people: PeopleVariant | None = None
     answer_start: str = ""
     system: str = ""
+    sensitive: bool = False
 
     @classmethod
     @checks.of_file("rubric")
@@ -143,11 +145,11 @@ class Rubric:
 def identity(rubric: Rubric, *, layout: str | None = None) -> str:
     """Return a hash (SHA-256, 32 hexadecimal digits) of everything in `rubric` that affects ratings under `layout`.
 
-    The variant for people, the source and unused layouts are left out.
+    The variant for people, the source, unused layouts and what protects people are left out.
     """
     chosen = rubric.resolve_layout(layout)
     facts = asdict(rubric)
-    for unused in ("people", "source", "layouts"):
+    for unused in ("people", "source", "layouts", "sensitive"):
         del facts[unused]
     if not rubric.answer_start:
         del facts["answer_start"]
@@ -185,6 +187,7 @@ _KEYS = {
     "people": AS_IS,
     "answer_start": Key(or_empty(literal), ""),
     "system": OPTIONAL_TEXT,
+    "sensitive": Key(checks.boolean(), False),
 }
 
 

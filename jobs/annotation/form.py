@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from actors.errors import FileError
 from actors.fetching.signed_urls import gives_access
+from actors.ids import content_id
 from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
@@ -73,6 +74,7 @@ class FormQuestion:
     guidance: str
     options: tuple[Option, ...]
     examples: tuple[FormExample, ...]
+    about_target: bool = False  # whether it is asked about a target
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,20 @@ class Form:
     texts: tuple[str, ...]  # roles of the texts that a task shows
     free_texts: tuple[FreeText, ...] = ()  # fields in which people write
     own_question: FormQuestion | None = None  # placeholder for each item's own questions
+
+    @property
+    def asks_both(self) -> bool:
+        """Whether some questions are asked about targets and others without, in tasks of their own."""
+        return len({question.about_target for question in self.questions}) == 2
+
+    def of_task(self, target: str) -> "Form":
+        """Return the form with the questions of a task: those about its target, or those without a target."""
+        if not self.asks_both:
+            return self
+        questions = tuple(question for question in self.questions if question.about_target == bool(target))
+        names = {question.name for question in questions}
+        free_texts = tuple(field for field in self.free_texts if not field.question or field.question in names)
+        return replace(self, questions=questions, free_texts=free_texts)
 
     def questions_of(self, item: "ShownItem") -> list[FormQuestion]:
         """Return the questions about one item: the form's, then the item's own."""
@@ -160,7 +176,7 @@ def form(
     if rubric and rubric.asks_own_questions:
         own_question = _form_question(rubric, ANY)
     elif rubric:
-        offered = _offered(rubric)
+        offered = offered_questions(rubric)
         if unknown := [name for name in questions if name not in offered]:
             raise ValueError(
                 f"only_questions={unknown[0]}: must be one of {', '.join(offered)}, which rubric {rubric.name} "
@@ -191,7 +207,7 @@ def _free_texts(rubric: Rubric | None, asked: Set[str]) -> tuple[FreeText, ...]:
     return tuple(field for field in offered if not field.question or field.question in asked)
 
 
-def _offered(rubric: Rubric) -> list[str]:
+def offered_questions(rubric: Rubric) -> list[str]:
     """Return the names of the questions that people answer, in the order of the rubric's part `people`."""
     if rubric.people and rubric.people.questions:
         return list(rubric.people.questions)
@@ -211,7 +227,8 @@ def _form_question(rubric: Rubric, name: str) -> FormQuestion:
         FormExample(f"{e.picture}: {labels[e.value]}. {e.why}", e.image) for e in (people.examples if people else ())
     ]
     options = [Option(value, label, key, colour or _colour(question, value)) for value, label, key, colour in chosen]
-    return FormQuestion(name, question.text, guidance, tuple(options), tuple(examples))
+    about_target = rubric.asks_targets and question.targets
+    return FormQuestion(name, question.text, guidance, tuple(options), tuple(examples), about_target)
 
 
 def _colour(question: Question, value: str) -> str:
@@ -307,6 +324,33 @@ def instruction(item: ShownItem, target: str) -> str:
         for label, address in item.links
     ]
     return "".join(parts) or "<p></p>"
+
+
+PICTURE_CSS = """
+.remine-show {position: absolute; opacity: 0}
+.remine-show + label {cursor: pointer; text-decoration: underline}
+.remine-show:focus + label {outline: 2px solid}
+.remine-blurred {filter: blur(28px)}
+.remine-show:checked ~ .remine-blurred {filter: none}
+.remine-picture {max-width: 100%}
+"""
+
+
+def pictures_html(form: Form, item: ShownItem) -> str:
+    """Return an item's pictures as HTML without scripts; `PICTURE_CSS` blurs them until the rater clicks the label."""
+    if not item.pictures:
+        return ""
+    blurred = " remine-blurred" if form.welfare.blur else ""
+    shown = "".join(
+        f'<img class="remine-picture{blurred}" src="{html.escape(address, quote=True)}" alt=""/>'
+        for address in item.pictures
+    )
+    box = f"show-{content_id(item.item_id)[:12]}"
+    switch = (
+        f'<input type="checkbox" class="remine-show" id="{box}"/>'
+        f'<label for="{box}">{html.escape(form.welfare.show)}</label><br/>'
+    )
+    return f"<div>{switch if blurred else ''}{shown}</div>"
 
 
 def picture_field(number: int) -> str:

@@ -109,9 +109,10 @@ def check(cfg: ImportRatingsConfig) -> None:
         raise InputError(f"reports={cfg.reports}: needs table=ratings, where people report pictures")
     for key, kind in (("questions", "question"), ("remarks", "field")):
         mapping = getattr(cfg.columns, key)
-        if mapping is not None and not (
-            isinstance(mapping, dict) and mapping and all(isinstance(column, str) for column in mapping.values())
-        ):
+        columns = mapping.values() if isinstance(mapping, dict) else [None]
+        if key == "questions":  # of several columns, by target
+            columns = [name for c in columns for name in ((c.values() or [None]) if isinstance(c, dict) else [c])]
+        if mapping is not None and not (columns and all(isinstance(column, str) for column in columns)):
             raise InputError(f"columns.{key}={mapping}: must be of the form {{{kind}: column, …}}")
     check_least("reports_min", cfg.reports_min, 1)
 
@@ -200,6 +201,8 @@ def importer(
     format_ = cfg.format or format_of(files)
     asked = _read_asked(cfg)
     reader = _reader(format_)
+    if format_ not in ("csv", "parquet") and any(isinstance(c, dict) for c in (cfg.columns.questions or {}).values()):
+        raise InputError(f"columns.questions=: columns by target are of format=csv or parquet, and this is {format_}")
     if cfg.table == "spans" and format_ in EXPORTS and asked.span_labels is None:
         raise InputError(
             f"table=spans: format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -81,6 +81,7 @@ class Questionnaire:
         names: name of the question, by folded name or text.
         asked: names of the questions that people see; empty without a rubric.
         default: the answers to every question if there is no rubric.
+        targets: the rubric's targets, by name of each question about targets.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Questionnaire:
     names: Mapping[str, str]
     asked: tuple[str, ...]
     default: AnswerSet | None = None
+    targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def question(self, text: str) -> str | None:
         """Return the name of the question with this name or wording; None if there is none."""
@@ -127,7 +129,8 @@ def rubric_questionnaire(rubric: Rubric) -> Questionnaire:
     for question in rubric.questions:
         names.setdefault(fold(question.text), question.name)
     names |= {fold(question.name): question.name for question in rubric.questions}
-    return Questionnaire(rubric.name, sets, names, tuple(people or sets))
+    about = [question.name for question in rubric.questions if rubric.asks_targets and question.targets]
+    return Questionnaire(rubric.name, sets, names, tuple(people or sets), targets=dict.fromkeys(about, rubric.targets))
 
 
 def list_questionnaire(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnaire:

@@ -22,7 +22,8 @@ class RatingColumns:
     rater: str | None = None  # who answered
     value: str | None = None  # long form: the answers
     question: str | None = None  # long form: names or texts of the questions
-    questions: Any = None  # wide form, and tools: {question: its column or control}
+    # wide form, and tools: {question: its column or control}; of a file, also {question: {target: its column, …}}
+    questions: Any = None
     remarks: Any = None  # table=remarks: {field for free text: its column or control}
     target: str | None = None  # the target that the item was rated against
     condition: str | None = None  # experimental condition

@@ -14,18 +14,21 @@ from jobs.annotation import assignment
 from jobs.annotation import form as forms
 from jobs.annotation.assignment import Assignment, PlanError, Rater
 from jobs.annotation.form import Form, OwnSet, ShownItem, WelfareConfig
-from jobs.annotation.shown_items import Showing
+from jobs.annotation.shown_items import PICTURE_FOLDER, Showing
 from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tool import TOOLS, PlacedItem, tool_of
 from jobs.errors import InputError, as_input_error, check_choice
 from jobs.judging import own_questions
 from jobs.judging.model_config import OwnQuestionsConfig
+from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store import table_plan
 from jobs.store.files import locations
 
+SPREADSHEET = "spreadsheet"
+BY_RUBRIC, CENTURY = "by_rubric", "century"  # files of conf/welfare
 FILES, PICTURES, TARGETS = ("rater", "group"), ("url", "files"), ("rubric", "group")
 
 
@@ -42,7 +45,8 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     rubric: dict[str, Any] = conf_group(None)  # the questions that people are asked
     only_questions: list[str] = field(default_factory=list)  # names of the rubric's questions to ask; empty: all
     span_labels: dict[str, Any] = conf_group(None)  # kinds of spans that people mark (conf/span_labels)
-    welfare: WelfareConfig = conf_group("century", WelfareConfig)  # notice, blur, skipping and reporting
+    # notice, blur, skipping and reporting; by_rubric: as century if the rubric is sensitive, else as plain
+    welfare: WelfareConfig = conf_group(BY_RUBRIC, WelfareConfig)
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = "label_studio"  # prodigy, or spreadsheet: a CSV per rater
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
@@ -64,7 +68,19 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     limit: RuntimeOnly[int | None] = None
     files: str = "rater"  # one file of tasks per rater; or group: one file per group
     pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
-    picture_base: str = "pictures/"  # rarely: for pictures=files: prepended to a file's name, so that the tool finds it
+    # rarely: for pictures=files: prepended to a file's name, so that the tool finds it; null: pictures/, and from a
+    # spreadsheet ../pictures/
+    picture_base: str | None = None
+
+    @staticmethod
+    def prepare(values: dict[str, Any]) -> dict[str, Any]:
+        """Return the composed values with welfare=by_rubric decided, except for its keys that the user set."""
+        welfare, rubric = values["welfare"], values["rubric"]
+        if welfare["name"] != BY_RUBRIC or not (isinstance(rubric, dict) and rubric.get("sensitive") is True):
+            return values
+        plain, protecting = (config.compose("annotate", AnnotateConfig, [f"welfare={w}"]) for w in (BY_RUBRIC, CENTURY))
+        changed = {name: value for name, value in welfare.items() if value != plain["welfare"][name]}
+        return values | {"welfare": protecting["welfare"] | changed}
 
     @property
     def raters_per_item(self) -> int:
@@ -87,35 +103,37 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
         own_questions.check(cfg, rubric)
     if cfg.questions and not rubric:
         raise InputError(f"questions={cfg.questions}: needs a rubric that asks items their own questions, such as dsg")
-    about_targets = rubric is not None and asks_targets(cfg, rubric)
+    about_targets = rubric is not None and any(task_targets(cfg, rubric))
     if cfg.target == "group" and not (about_targets and cfg.group):
         raise InputError("target=group: needs group=, and a rubric that asks about a target")
-    if rubric and about_targets and not rubric.targets and cfg.target == "rubric":
+    if rubric and cfg.target == "rubric" and not rubric.targets and _asked(cfg, rubric)[0]:
         raise InputError("asks about targets, but has none; add targets, or set target=group", key="rubric")
     return rubric, span_labels
 
 
-def asks_targets(cfg: AnnotateConfig, rubric: Rubric) -> bool:
-    """Return whether people are asked about targets: if so, each task is about one, with all of the study's questions.
+def task_targets(cfg: AnnotateConfig, rubric: Rubric) -> tuple[str, ...]:
+    """Return the targets of an item's tasks.
 
-    Raises:
-        InputError: the study asks some questions about targets and others without.
+    Each task is about one target, with all of the study's questions about targets; a task with an empty target has the
+    questions without one. With target=group the target is `OF_GROUP`.
     """
-    asked = [question for question in rubric.questions if not cfg.only_questions or question.name in cfg.only_questions]
-    about, once = ([question.name for question in asked if question.targets is is_about] for is_about in (True, False))
-    if rubric.asks_targets and about and once:
-        raise InputError(
-            f"asks {', '.join(about)} about targets and {', '.join(once)} without; make two "
-            f"studies, with only_questions=[{','.join(about)}] and only_questions=[{','.join(once)}]",
-            key="rubric",
-        )
-    return rubric.asks_targets and not once
+    about, once = _asked(cfg, rubric)
+    of_targets = (OF_GROUP,) if cfg.target == "group" else rubric.targets
+    return (*(of_targets if about else ()), *(("",) if once or not about else ()))
+
+
+def _asked(cfg: AnnotateConfig, rubric: Rubric) -> tuple[list[str], list[str]]:
+    """Return the names of the study's questions about targets, and of those without."""
+    names = [n for n in forms.offered_questions(rubric) if not cfg.only_questions or n in cfg.only_questions]
+    about = [name for name in names if rubric.asks_targets and rubric.question(name).targets]
+    return about, [name for name in names if name not in about]
 
 
 def showing(cfg: AnnotateConfig, rubric: Rubric | None, own_sets: Mapping[str, OwnSet]) -> Showing:
     """Return how items are shown. If people answer an item's own questions, they see what models see, not the text that
     the questions are about."""
-    base = cfg.picture_base if cfg.pictures == "files" else None
+    folder = f"{PICTURE_FOLDER}/" if cfg.tool != SPREADSHEET else f"../{PICTURE_FOLDER}/"  # relative to the sheet
+    base = (folder if cfg.picture_base is None else cfg.picture_base) if cfg.pictures == "files" else None
     roles = rubric.context_fields if rubric and own_sets and not cfg.span_labels else None
     return Showing(cfg.show_columns, cfg.welfare.links, base, roles, own_sets)
 
@@ -143,6 +161,7 @@ def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabe
 
 QUOTA, SHARED, AUDITOR = "quota", "shared", "auditor"  # values of column `role`
 _SEPARATOR = "\x1f"  # between an item and its target
+OF_GROUP = "\x1d"  # the target of tasks about the rater's own group
 
 
 def assign_items(
@@ -152,8 +171,8 @@ def assign_items(
     rubric: Rubric | None,
     own_sets: Mapping[str, OwnSet],
 ) -> list[Assignment]:
-    """Return the plan. An item rated against several targets is assigned once per target; the target of an item with
-    its own questions is the id of their set, as in ratings by `judge`.
+    """Return the plan. An item is assigned once per target, and once more for questions without a target; the target of
+    an item with its own questions is the id of their set, as in ratings by `judge`.
 
     With `together=`, all items and targets of a set go to the same raters.
 
@@ -165,7 +184,7 @@ def assign_items(
         InputError: quotas for an unknown group, an auditor who is a rater or whose file would be that of a group, or an
             infeasible plan.
     """
-    targets = rubric.targets if rubric and cfg.target == "rubric" and asks_targets(cfg, rubric) else ("",)
+    targets = task_targets(cfg, rubric) if rubric else ("",)
     groups = sorted({rater.group for rater in raters})
     quotas = dict(cfg.quotas or {}) if cfg.per_group is None else dict.fromkeys(groups, cfg.per_group)
     if unknown := next((name for name in quotas if name not in groups), None):
@@ -226,7 +245,7 @@ def _row(cfg: AnnotateConfig, task: Assignment, *, role: str) -> dict[str, Any]:
         "rater": task.rater,
         "place": task.place,
         "item_id": item_id,
-        "target": task.group if cfg.target == "group" else target,
+        "target": task.group if target == OF_GROUP else target,
         "group": task.group,
         "role": role,
         "audited": task.audit,
@@ -250,13 +269,16 @@ def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
     numbers = assignment.summary(tasks, by_group=by_group)
     overlaps = ""
     if numbers.overlap_least is not None:
-        shared = quantity(numbers.overlap_least, "item")
+        shared = quantity(numbers.overlap_least, "task")
         if numbers.overlap_most != numbers.overlap_least:
-            shared = f"{numbers.overlap_least:,} to {numbers.overlap_most:,} (median {numbers.overlap_median:g}) items"
+            shared = f"{numbers.overlap_least:,} to {numbers.overlap_most:,} (median {numbers.overlap_median:g}) tasks"
         overlaps = f"; any two raters{' of a group' if by_group else ''} share {shared}"
     loads = f"{numbers.least:,}" + (f" to {numbers.most:,}" if numbers.most != numbers.least else "")
     audits = f"; {numbers.audits:,} drawn for the audit" if numbers.audits else ""
-    tasks_of_items = f"{quantity(numbers.tasks, 'task')} of {quantity(numbers.items, 'item')}"
+    placed = {task.item for task in tasks}
+    items = {item.partition(_SEPARATOR)[0] for item in placed}
+    repeats = f" (each {len(placed) / len(items):g} times, for its targets)" if len(placed) > len(items) else ""
+    tasks_of_items = f"{quantity(numbers.tasks, 'task')} of {quantity(len(items), 'item')}{repeats}"
     return f"{tasks_of_items} for {quantity(numbers.raters, 'rater')}, {loads} each{overlaps}{audits}"
 
 
@@ -299,12 +321,21 @@ def write_task_files(
     by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         by_file[row["file"]].append(row)
+    parts: dict[str, bool | None] = {folder: None}  # folder -> whether its tasks have a target; None: either
+    if tool.one_form and form.asks_both:
+        parts = {locations.join(folder, f"{word}_target"): word == "with" for word in ("with", "without")}
     kinds: Counter[str] = Counter()
     for name in sorted(by_file):
-        by_kind = tool.task_files(form, _placed(cfg, name, by_file[name], shown))
-        _put(folder, {f"{name}.{kind}": text for kind, text in by_kind.items()})
-        kinds.update(by_kind.keys())
-    _put(folder, tool.form_files(form, kinds, cfg.raters_per_item if cfg.files == "group" else None))
+        placed = _placed(cfg, name, by_file[name], shown)
+        for part, has_target in parts.items():
+            of_part = [task for task in placed if has_target in (None, bool(task.target))]
+            by_kind = tool.task_files(form, of_part) if of_part else {}
+            _put(part, {f"{name}.{kind}": text for kind, text in by_kind.items()})
+            kinds.update(by_kind.keys())
+    for part, has_target in parts.items():
+        form_of_part = form if has_target is None else form.of_task("x" if has_target else "")
+        of_form = tool.form_files(form_of_part, kinds, cfg.raters_per_item if cfg.files == "group" else None)
+        _put(part, of_form)
     return kinds.total()
 
 

@@ -3,8 +3,9 @@
 Which columns are read follows from the settings `columns=` and the file's header (`map_columns`).
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any
 
@@ -26,17 +27,21 @@ from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """The mapping for one file: the columns of each role and, in the wide form, of each question or free text."""
+    """The mapping for one file: the columns of each role and, in the wide form, of each question or free text.
+
+    Attributes:
+        by_target: the column of each question and target.
+    """
 
     roles: dict[str, tuple[str, ...]]
     wide: dict[str, str]
+    by_target: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def read(self) -> list[str]:
         """The columns to read."""
-        return list(
-            dict.fromkeys([*(column for columns in self.roles.values() for column in columns), *self.wide.values()])
-        )
+        of_roles = (column for columns in self.roles.values() for column in columns)
+        return list(dict.fromkeys([*of_roles, *self.wide.values(), *self.by_target.values()]))
 
 
 _SEPARATOR = "\x1f"  # between a kind of spans and a category
@@ -115,14 +120,18 @@ class Batches:
         if reading.table == "spans":
             return self._spans(rows)
         rows = self._flags(rows)
-        if not self._mapping.wide:
+        if not (self._mapping.wide or self._mapping.by_target):
             return self._answers(rows, question=None, cells=rows["value"])
         index_of = {position: index for index, position in enumerate(positions.to_pylist())}
         kept = pa.array([index_of[p] for p in rows["position"].to_pylist()], pa.int64())
         cells_of = {name: _joined([columns[column]]).take(kept) for name, column in self._mapping.wide.items()}
         if reading.table == "remarks":
             return pa.concat_tables(self._remarks(rows, field=name, cells=texts) for name, texts in cells_of.items())
-        return pa.concat_tables(self._answers(rows, question=name, cells=texts) for name, texts in cells_of.items())
+        answers = [self._answers(rows, question=name, cells=texts) for name, texts in cells_of.items()]
+        for (name, target), column in self._mapping.by_target.items():
+            about = _with(rows, "target", pa.array([target] * rows.num_rows, pa.string()))
+            answers.append(self._answers(about, question=name, cells=_joined([columns[column]]).take(kept)))
+        return pa.concat_tables(answers)
 
     def _drop(self, rows: pa.Table, where: Any, reason: str, message: str) -> pa.Table:
         """Return `rows` without those at `where`, which are rejected."""
@@ -299,10 +308,11 @@ def map_columns(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnM
         if name is not None or role in header:
             roles[role] = (name or role,) if (name or role) in header else tuple((name or role).split(JOIN))
     _check_columns(header, reading, roles, uri=uri)
-    wide = _wide_columns(header, reading, roles, uri=uri) if reading.table == "ratings" else {}
+    mapping = ColumnMapping(roles, {})
+    if reading.table == "ratings":
+        mapping = ColumnMapping(roles, *_wide_columns(header, reading, roles, uri=uri))
     if reading.table == "remarks":
-        wide = _free_text_columns(header, reading, uri=uri)
-    mapping = ColumnMapping(roles, wide)
+        mapping = ColumnMapping(roles, _free_text_columns(header, reading, uri=uri))
     delimited.require_columns(uri, header, mapping.read)
     return mapping
 
@@ -320,7 +330,7 @@ def _check_columns(header: Sequence[str], reading: Reading, roles: Mapping[str, 
         if role not in roles and not (role == "rater" and reading.rater):
             missing.append(f"{role} (columns.{role}=)")
     if reading.table == "ratings":
-        wide = (reading.columns.questions or {}).items()
+        wide = flattened(reading.columns.questions).items()
         missing += [f"{name} (columns.questions.{question}=)" for question, name in wide if name not in header]
     if reading.table == "remarks":
         mapped = (reading.columns.remarks or {}).items()
@@ -351,17 +361,24 @@ def _by_name(uri: str, header: Sequence[str], names: Sequence[str], *, key: str)
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def _wide_columns(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, uri: str) -> dict[str, str]:
+Wide = tuple[dict[str, str], dict[tuple[str, str], str]]  # columns by question, and by question and target
+
+
+def flattened(questions: Mapping[str, str | Mapping[str, str]] | None) -> dict[str, str]:
+    """Return the columns of `columns.questions`: by question, and by `question.target` where it has targets."""
+    flat: dict[str, str] = {}
+    for question, column in (questions or {}).items():
+        flat |= (
+            {f"{question}.{t}": name for t, name in column.items()}
+            if isinstance(column, Mapping)
+            else {question: column}
+        )
+    return flat
+
+
+def _wide_columns(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, uri: str) -> Wide:
     if reading.columns.questions:
-        wide = dict(reading.columns.questions)
-        for question in wide:
-            if reading.questionnaire and reading.questionnaire.names and question not in reading.questionnaire.sets:
-                allowed = ", ".join(reading.questionnaire.sets)
-                raise InputError(
-                    f"rubric {reading.questionnaire.name} has no such question; must be one of {allowed}",
-                    key=f"columns.questions.{question}",
-                )
-        return wide
+        return _mapped_columns(reading)
     if "value" in roles:
         if "question" not in roles and reading.question is None:
             raise InputError(
@@ -369,12 +386,78 @@ def _wide_columns(header: Sequence[str], reading: Reading, roles: Mapping[str, A
                 f"(the columns are {', '.join(header)}) or the question with question=",
                 place=uri,
             )
-        return {}
+        return {}, {}
     questions = list(reading.questionnaire.sets) if reading.questionnaire else []
-    if by_name := _by_name(uri, header, questions, key="questions"):
-        return by_name
+    by_target = {} if "target" in roles else _target_columns(header, reading, uri=uri)
+    about = {question for question, _ in by_target}
+    by_name = _by_name(uri, header, [name for name in questions if name not in about], key="questions")
+    if by_name or by_target:
+        return by_name, by_target
     raise InputError(
-        f"no column of answers; its columns are {', '.join(header)} "
-        "(choose one with columns.value= or columns.questions={question: column})",
+        f"no column of answers; its columns are {', '.join(header)} (choose one with columns.value= or "
+        "columns.questions={question: column}, about targets columns.questions={question: {target: column, …}})",
         place=uri,
     )
+
+
+def _mapped_columns(reading: Reading) -> Wide:
+    wide: dict[str, str] = {}
+    by_target: dict[tuple[str, str], str] = {}
+    questionnaire = reading.questionnaire
+    for question, columns in reading.columns.questions.items():
+        key = f"columns.questions.{question}"
+        if questionnaire and questionnaire.names and question not in questionnaire.sets:
+            allowed = ", ".join(questionnaire.sets)
+            raise InputError(f"rubric {questionnaire.name} has no such question; must be one of {allowed}", key=key)
+        if not isinstance(columns, Mapping):
+            wide[question] = columns
+            continue
+        targets = questionnaire.targets.get(question, ()) if questionnaire else ()
+        if unknown := next((target for target in columns if targets and target not in targets), None):
+            raise InputError(f"no such target; must be one of {', '.join(targets)}", key=f"{key}.{unknown}")
+        by_target |= {(question, target): column for target, column in columns.items()}
+    return wide, by_target
+
+
+def _target_columns(header: Sequence[str], reading: Reading, *, uri: str) -> dict[tuple[str, str], str]:
+    """Return the columns named after a question (or its text) and a target, or after a target if only one question is
+    about targets: `shown_joy`, `How strongly is it shown? [joy]`, `joy`.
+
+    Raises:
+        InputError: two columns have such a name, or there are columns for only some of a question's targets.
+    """
+    if reading.questionnaire is None:
+        return {}
+    targets_of = reading.questionnaire.targets
+    if reading.question:
+        targets_of = {name: targets for name, targets in targets_of.items() if name == reading.question}
+    words = [_words(name) for name in header]
+    column_of: dict[tuple[str, str], str] = {}
+    for question, targets in targets_of.items():
+        names = [question, *(text for text, name in reading.questionnaire.names.items() if name == question)]
+        for target in targets:
+            accepted = {_words(f"{first} {last}") for name in names for first, last in ((name, target), (target, name))}
+            if len(targets_of) == 1:
+                accepted.add(_words(target))
+            columns = [column for column, of_column in zip(header, words, strict=True) if of_column in accepted]
+            if len(columns) > 1:
+                raise InputError(
+                    f"columns {' and '.join(columns)} are both of question {question} and target {target}; choose with "
+                    f"columns.questions={{{question}: {{{target}: COLUMN, …}}}}",
+                    place=uri,
+                )
+            if columns:
+                column_of[question, target] = columns[0]
+        absent = [target for target in targets if (question, target) not in column_of]
+        if 0 < len(absent) < len(targets):
+            raise InputError(
+                f"no column for target {', '.join(absent)} of question {question}; its columns are "
+                f"{', '.join(header)}; choose all with columns.questions={{{question}: {{{absent[0]}: COLUMN, …}}}}",
+                place=uri,
+            )
+    return column_of
+
+
+def _words(text: str) -> str:
+    """Return the letters and digits of a text, folded, as words with single spaces."""
+    return fold(re.sub(r"[\W_]+", " ", text))

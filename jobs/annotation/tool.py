@@ -53,6 +53,8 @@ class Tool:
         read: yields batches of an exported file (`jobs.annotation.batch_schemas`), and passes anything that is not an
             annotation to a callback; None: people return a CSV file, which `jobs.annotation.tabular` reads.
         endings: file name extensions of what the tool exports.
+        one_form: whether all tasks of a project have the same questions, so that tasks with and without a target are
+            in folders of their own.
     """
 
     task_files: Callable[[Form, Sequence[PlacedItem]], Mapping[str, str]]
@@ -60,6 +62,7 @@ class Tool:
     check: Callable[[Form], None] = lambda form: None
     read: Callable[[str, Reading, Rejects], Iterator[pa.Table]] | None = None
     endings: tuple[str, ...] = ()
+    one_form: bool = False
 
 
 def tool_of(name: str) -> Tool:

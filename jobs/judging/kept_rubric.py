@@ -77,6 +77,11 @@ class KeptRubric:
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @property
+    def sensitive(self) -> bool:
+        """Whether the pictures may disturb people."""
+        return bool(self.data.get("sensitive"))
+
+    @property
     def metadata(self) -> dict[str, str]:
         """Return the entries for the metadata of the table and of its footers."""
         return {NAME: self.name, HASH: self.sha256}
@@ -179,6 +184,11 @@ class Rubrics:
 
     by_name: Mapping[str, KeptRubric]
     without: tuple[str, ...] = ()
+
+    @property
+    def blur(self) -> bool:
+        """Whether pages blur pictures: a rubric calls them sensitive, or no rubric says what they are."""
+        return not self.by_name or any(kept.sensitive for kept in self.by_name.values())
 
     def question(self, rubric: str, question: str) -> KeptQuestion | None:
         """Return the question; None if no table keeps its rubric or the rubric has no such question."""

@@ -30,13 +30,13 @@ def open_viewer(
     rater: str | None,
     out: str | None,
     exclusion_filter: ExclusionFilter,
-    blur: bool,
+    blur: bool | None,
 ) -> Viewer:
     """Read the tables at or below each place into a database in `folder`, and return a viewer of them.
 
     Args:
         rater, out: the person who corrects labels, and the place for the ratings; None: the viewer is read-only.
-        blur: whether pictures are blurred until the reader shows them.
+        blur: whether pictures are blurred until the reader shows them; None: as the rubrics say.
 
     Raises:
         InputError: there is nothing to view, or `out` or `rater` is used by other ratings.
@@ -78,7 +78,7 @@ def open_viewer(
             prompts=PromptTexts(rubrics, tables.of("records")),
             rubrics=rubrics,
             corrections=corrections,
-            blur=blur,
+            blur=rubrics.blur if blur is None else blur,
             title=_title(places),
         )
     )

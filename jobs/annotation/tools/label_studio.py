@@ -266,6 +266,7 @@ def task_files(form: Form, tasks: Sequence[PlacedItem]) -> dict[str, str]:
 
 def task(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int) -> dict[str, Any]:
     """Return a task as Label Studio imports it; its data has the fields that `import_ratings` reads by name."""
+    form = form.of_task(target)
     data: dict[str, Any] = {
         "item_id": item.item_id,
         "target": target,
@@ -487,4 +488,5 @@ TOOL = Tool(
     check=check,
     read=read,
     endings=(".json",),
+    one_form=True,
 )

@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.ids import content_id
 from actors.untrusted import cell_text
 from jobs.annotation import batch_schemas
 from jobs.annotation import form as forms
@@ -40,15 +39,7 @@ FREE_TEXTS = "free_texts"  # field of a task: the names of the fields for free t
 
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_CSS = """
-.remine-show {position: absolute; opacity: 0}
-.remine-show + label {cursor: pointer; text-decoration: underline}
-.remine-show:focus + label {outline: 2px solid}
-.remine-blurred {filter: blur(28px)}
-.remine-show:checked ~ .remine-blurred {filter: none}
-.remine-picture {max-width: 100%}
-.remine-note {opacity: 0.8; font-size: 80%}
-"""
+_CSS = f"{forms.PICTURE_CSS}.remine-note {{opacity: 0.8; font-size: 80%}}\n"
 
 
 def task_files(form: Form, placed: Sequence[PlacedItem]) -> dict[str, str]:
@@ -106,6 +97,7 @@ def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
 def tasks(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int) -> Iterator[dict[str, Any]]:
     """Yield the tasks of one item: one per question, one per text to mark (with a field `span_kind`), and one for all
     free texts (with a field `free_texts`)."""
+    form = form.of_task(target)
     base: dict[str, Any] = {
         "item_id": item.item_id,
         "target": target,
@@ -163,24 +155,7 @@ def _labels(span_kind: SpanKind) -> list[str]:
 
 def _page(form: Form, item: ShownItem, target: str, title: str) -> str:
     notes = _notes([form.welfare.notice, form.instructions, form.welfare.skip_help, form.welfare.report_help])
-    return notes + forms.instruction(item, target) + _pictures(form, item) + title
-
-
-def _pictures(form: Form, item: ShownItem) -> str:
-    """Return the pictures as HTML without scripts, blurred until the rater clicks the label."""
-    if not item.pictures:
-        return ""
-    blurred = " remine-blurred" if form.welfare.blur else ""
-    shown = "".join(
-        f'<img class="remine-picture{blurred}" src="{html.escape(address, quote=True)}" alt=""/>'
-        for address in item.pictures
-    )
-    box = f"show-{content_id(item.item_id)[:12]}"
-    switch = (
-        f'<input type="checkbox" class="remine-show" id="{box}"/>'
-        f'<label for="{box}">{html.escape(form.welfare.show)}</label><br/>'
-    )
-    return f"<div>{switch if blurred else ''}{shown}</div>"
+    return notes + forms.instruction(item, target) + forms.pictures_html(form, item) + title
 
 
 def _texts(texts: list[str]) -> str:

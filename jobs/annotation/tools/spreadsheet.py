@@ -1,21 +1,32 @@
 """A spreadsheet: a CSV with one row per question, which people fill in and `import_ratings` reads as any other CSV.
 
 It reads the columns item_id, target, rater, question, value, comment, skipped and reported, and fields for free text,
-by name.
+by name. A spreadsheet program shows pictures as addresses: the page next to the sheet shows them, blurred if the study
+asks for it.
 """
 
 import csv
+import html
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from jobs.annotation import form as forms
 from jobs.annotation.form import Form, ShownItem, picture_field
 from jobs.annotation.tool import COMMENT, PlacedItem, Tool
 from jobs.corpora.cell_texts import escape_cell
 
 ABOUT, REPORTED, SKIPPED = "about", "reported", "skipped"
-READ = ("condition", "order", "sample", "seconds", "time", REPORTED)  # columns that `import_ratings` reads if present
+READ = (
+    "target",
+    "condition",
+    "order",
+    "sample",
+    "seconds",
+    "time",
+    REPORTED,
+)  # columns that `import_ratings` reads if present
 
 
 def check(form: Form) -> None:
@@ -43,26 +54,28 @@ def check(form: Form) -> None:
 
 
 def header(form: Form) -> list[str]:
-    """Return the columns: what people read, then what they fill in."""
+    """Return the columns: what people read, what they fill in, and at the end the names that `import_ratings` reads."""
     pictures = [picture_field(number) for number in range(form.pictures)]
-    shown = ["place", "rater", "item_id", "target", "question", *pictures, ABOUT, *form.texts, "wording", "answers"]
+    target = ["target"] if any(question.about_target for question in form.questions) or form.own_question else []
+    shown = ["place", *pictures, ABOUT, *form.texts, *target, "wording", "answers"]
     filled = ["value", *(free_text.name for free_text in form.free_texts), *([COMMENT] if form.welfare.comment else [])]
-    return [*shown, *filled, SKIPPED, *([REPORTED] if form.asks_report else [])]
+    return [*shown, *filled, SKIPPED, *([REPORTED] if form.asks_report else []), "question", "rater", "item_id"]
 
 
 def rows(
     form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int
 ) -> Iterator[dict[str, str | int]]:
-    """Yield one row per question of an item, by column; those to fill in are missing."""
+    """Yield one row per question of a task, by column; those to fill in are missing."""
     shown: dict[str, str | int] = {picture_field(number): address for number, address in enumerate(item.pictures)}
     shown |= {role: escape_cell(text) for role, (_, text) in item.texts.items()}
     shown[ABOUT] = escape_cell("\n".join(f"{label}: {text}" for label, text in (*item.facts, *item.links)))
-    for question in form.questions_of(item):
+    if target:
+        shown["target"] = target
+    for question in form.of_task(target).questions_of(item):
         yield shown | {
             "place": place,
             "rater": assigned_to or "",
             "item_id": item.item_id,
-            "target": target,
             "question": question.name,
             "wording": escape_cell(" ".join(filter(None, [question.text, question.guidance]))),
             "answers": escape_cell(" / ".join(option.label for option in question.options)),
@@ -78,14 +91,43 @@ def as_csv(form: Form, filled: Sequence[dict[str, Any]]) -> str:
     return "\ufeff" + out.getvalue()
 
 
+_STYLE = f"""
+body {{font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 1rem auto; padding: 0 1rem}}
+section {{border-top: 1px solid #999; margin: 2rem 0}}
+{forms.PICTURE_CSS}
+.remine-picture {{max-height: 80vh}}
+"""
+
+
+def pictures_page(form: Form, tasks: Sequence[PlacedItem]) -> str:
+    """Return a page with the pictures of a sheet under the places of their rows, each item once."""
+    places: dict[str, list[int]] = defaultdict(list)
+    items = {item.item_id: item for item, *_ in tasks}
+    for item, _, _, place in tasks:
+        places[item.item_id].append(place)
+    notes = filter(None, [form.welfare.notice, form.instructions, form.welfare.skip_help])
+    parts = [f"<p>{html.escape(note)}</p>" for note in notes]
+    for item_id, item in items.items():
+        numbers = ", ".join(map(str, sorted(places[item_id])))
+        texts = "".join(f"<p>{html.escape(role)}: {html.escape(text)}</p>" for role, (_, text) in item.texts.items())
+        shown = f"{forms.instruction(item, '')}{forms.pictures_html(form, item)}{texts}"
+        parts.append(f"<section><h2>{numbers}</h2>{shown}</section>")
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Pictures</title><style>{_STYLE}</style>\n'
+        + "\n".join(parts)
+        + "\n</html>\n"
+    )
+
+
 def task_files(form: Form, tasks: Sequence[PlacedItem]) -> dict[str, str]:
-    """Return the file of some tasks."""
+    """Return the files of some tasks: the sheet, and if there are pictures a page that shows them."""
     filled = [
         row
         for item, target, rater, place in tasks
         for row in rows(form, item, target=target, assigned_to=rater, place=place)
     ]
-    return {"csv": as_csv(form, filled)}
+    page = {"html": pictures_page(form, tasks)} if form.pictures else {}
+    return {"csv": as_csv(form, filled), **page}
 
 
 TOOL = Tool(task_files=task_files, check=check)

@@ -120,7 +120,7 @@ def test_the_form_of_label_studio_repeats_one_control(tmp_path: Path, keys: list
     assert '<Repeater on="$own_questions" indexFlag="{{idx}}"' in config
     assert 'value="$own_questions[{{idx}}].text"' in config
     assert 'name="own_questions_{{idx}}"' in config
-    assert config.count("<Choice ") == 4  # show, report, yes, no
+    assert config.count("<Choice ") == 3  # report, yes, no
     assert 'hotkey="1"' not in config
 
 

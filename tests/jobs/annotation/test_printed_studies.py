@@ -31,7 +31,7 @@ def study(folder: Path, **keys: Any) -> AnnotateConfig:
 
 
 def test_a_study_is_printed_with_its_draw_its_loads_and_its_files(tmp_path: Path, capsys: Printed) -> None:
-    numbers = "4 tasks of 2 items for 2 raters, 2 each; any two raters share 2 items"
+    numbers = "4 tasks of 2 items for 2 raters, 2 each; any two raters share 2 tasks"
     planned = annotate.execute(study(tmp_path, plan=True))
     assert isinstance(planned, Plan)
     assert planned.lines[1].endswith(f"MB; {numbers}")
@@ -51,7 +51,7 @@ def test_a_study_is_printed_with_its_draw_its_loads_and_its_files(tmp_path: Path
     assert f"  3 pictures in {tmp_path}/T/pictures" in lines
     assert not [line for line in lines if "drew" in line]
     show(annotate.execute(study(tmp_path, draw=CompleteDrawConfig(n=1), overwrite=True, only_questions=["tone"])))
-    assert "  2 tasks of 1 item for 2 raters, 1 each; any two raters share 1 item\n" in capsys.readouterr().out
+    assert "  2 tasks of 1 item for 2 raters, 1 each; any two raters share 1 task\n" in capsys.readouterr().out
 
 
 def test_an_import_is_printed_with_exclusions_and_reported_pictures(tmp_path: Path, capsys: Printed) -> None:

@@ -1,10 +1,12 @@
-"""Questions about targets on a form, with a rubric of which only some questions are about targets."""
+"""A study with a rubric of which some questions are about targets: its plan, forms and files."""
 
 import csv
 import io
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,10 @@ from jobs.annotation.assignment import Assignment, Rater, assign, shuffled
 from jobs.annotation.form import Form, FormQuestion, Option, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.study import (
     AUDITOR,
+    OF_GROUP,
     QUOTA,
     SHARED,
     AnnotateConfig,
-    asks_targets,
     assign_items,
     assignment_rows,
     build_form,
@@ -28,9 +30,11 @@ from jobs.annotation.study import (
     describe,
     read_questions,
     showing,
+    task_targets,
     write_task_files,
 )
 from jobs.errors import InputError
+from jobs.runtime.configuration.config import load
 from jobs.runtime.configuration.config_files import CONF
 from tests.cases import check_cases
 
@@ -44,13 +48,55 @@ SHORT: dict[str, Any] = {
 }
 
 
-def test_a_study_asks_about_targets_or_without():
-    rubric = Rubric.from_dict(SHORT)
-    assert asks_targets(AnnotateConfig(only_questions=["shown"]), rubric)
-    assert not asks_targets(AnnotateConfig(only_questions=["people"]), rubric)
-    with pytest.raises(InputError, match=r"only_questions=\[shown\] and only_questions=\[people\]"):
-        asks_targets(AnnotateConfig(), rubric)
-    assert not asks_targets(AnnotateConfig(), Rubric.from_dict({**SHORT, "targets": []}))
+def test_an_item_has_a_task_per_target_and_one_without_for_questions_without() -> None:
+    rubric, plain = Rubric.from_dict(SHORT), Rubric.from_dict({**SHORT, "targets": []})
+    of_people = {"people": {"questions": {"shown": {"options": [{"label": str(n), "value": n} for n in (1, 2, 3)]}}}}
+    cases = {
+        "both kinds": ({}, rubric, ("joy", "fear", "")),
+        "about targets": ({"only_questions": ["shown"]}, rubric, ("joy", "fear")),
+        "without": ({"only_questions": ["people"]}, rubric, ("",)),
+        "the rater's group and without": ({"target": "group"}, rubric, (OF_GROUP, "")),
+        "no targets": ({}, plain, ("",)),
+        "people are not asked the question without": ({}, Rubric.from_dict({**SHORT, **of_people}), ("joy", "fear")),
+    }
+    check_cases(lambda keys, r, expected: _equal(task_targets(AnnotateConfig(**keys), r), expected), cases)
+
+
+def _equal(actual: object, expected: object) -> None:
+    assert actual == expected
+
+
+def test_tasks_of_both_kinds_ask_their_own_questions_in_each_tool(tmp_path: Path) -> None:
+    item = ShownItem("a", ("p",), ("pictures/p.jpg",), (), {}, ())
+    form = build_form(AnnotateConfig(), Rubric.from_dict(SHORT), None, item)
+    rows = [row("bo", "a", "bo", place, target=target) for place, target in enumerate(("", "joy", "fear"), start=1)]
+    _, files = written(tmp_path / "l", rows, form, per_item=1)
+    assert set(files) == {f"{word}_target/{name}" for word in ("with", "without") for name in ("bo.json", "config.xml")}
+    for word, questions in (("with", ["shown"]), ("without", ["people"])):
+        tasks = [task["data"] for task in json.loads(files[f"{word}_target/bo.json"])]
+        assert {(bool(data["target"]), *data["questions"]) for data in tasks} == {(word == "with", *questions)}
+        assert re.findall(r'name="(shown|people)"', files[f"{word}_target/config.xml"]) == questions
+    expected = [("", "people"), ("joy", "shown"), ("fear", "shown")]
+    _, files = written(tmp_path / "p", rows, form, tool="prodigy", per_item=1)
+    lines = [json.loads(line) for line in files["bo.choice.jsonl"].splitlines()]
+    assert [(line["target"], line["question"]) for line in lines] == expected
+    _, files = written(tmp_path / "s", rows, form, tool="spreadsheet", per_item=1)
+    sheet = list(csv.DictReader(io.StringIO(files["bo.csv"].removeprefix("\ufeff"))))
+    assert [(line["target"], line["question"]) for line in sheet] == expected
+
+
+def test_raters_of_sensitive_pictures_are_warned_and_others_are_not() -> None:
+    keys = ["input=I", "out=O", "raters=R"]
+
+    def welfare(*more: str) -> WelfareConfig:
+        loaded: AnnotateConfig = load("annotate", AnnotateConfig, [*keys, *more])
+        return loaded.welfare
+
+    assert welfare("rubric=image_rating") == replace(welfare("welfare=plain"), name="by_rubric")
+    assert welfare("rubric=century_labels") == welfare("welfare=century")
+    mixed = welfare("rubric=century_labels", "welfare.notice=Careful.")
+    assert mixed == replace(welfare("welfare=century"), notice="Careful.")
+    assert not welfare("rubric=century_labels", "welfare=plain").blur
 
 
 def test_keys_and_rubrics_that_do_not_fit_are_refused() -> None:
@@ -112,10 +158,10 @@ TASKS = [
 ]
 
 
-def rows(**keys: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def rows(tasks: Sequence[Assignment] = TASKS, **keys: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the raters' rows, and the auditor's in the order of the items."""
     cfg = AnnotateConfig(input="", raters="", out="", **keys)
-    every = assignment_rows(cfg, TASKS)
+    every = assignment_rows(cfg, tasks)
     audits = sorted((row for row in every if row["role"] == AUDITOR), key=lambda row: (row["item_id"], row["target"]))
     return [row for row in every if row["role"] != AUDITOR], audits
 
@@ -125,9 +171,9 @@ def test_equal_loads_and_overlaps_are_one_number() -> None:
     pair, third = [Rater("ada"), Rater("bo")], Rater("eve")
     items = [f"i{number}" for number in range(5)]
     both = assign(items, pair, seed=1, per_item=2)
-    assert describe(cfg, both) == "10 tasks of 5 items for 2 raters, 5 each; any two raters share 5 items"
+    assert describe(cfg, both) == "10 tasks of 5 items for 2 raters, 5 each; any two raters share 5 tasks"
     assert re.fullmatch(
-        r"10 tasks of 5 items for 3 raters, 3 to 4 each; any two raters share 1 to 2 \(median 2\) items",
+        r"10 tasks of 5 items for 3 raters, 3 to 4 each; any two raters share 1 to 2 \(median 2\) tasks",
         describe(cfg, assign(items, [*pair, third], seed=1, per_item=2)),
     )
 
@@ -139,7 +185,7 @@ def test_the_numbers_of_a_plan_are_those_of_groups_and_audits() -> None:
     assert describe(cfg, plan) == "4 tasks of 2 items for 2 raters, 2 each; 2 drawn for the audit"
     three = [*apart, Rater("cy", "Mali")]
     plan = assign(["i", "j"], three, seed=1, quotas={"Peru": 1, "Mali": 2})
-    assert describe(cfg, plan) == "6 tasks of 2 items for 3 raters, 2 each; any two raters of a group share 2 items"
+    assert describe(cfg, plan) == "6 tasks of 2 items for 3 raters, 2 each; any two raters of a group share 2 tasks"
 
 
 def test_the_auditor_sees_each_audited_item_once_in_an_own_file() -> None:
@@ -165,7 +211,8 @@ def test_the_auditor_sees_each_audited_item_once_in_an_own_file() -> None:
 
 
 def test_items_that_are_rated_against_the_raters_group_are_audited_for_each() -> None:
-    raters, audits = rows(auditor="eve", target="group")
+    of_groups = [task._replace(item=f"{task.item[0]}\x1f{OF_GROUP}") for task in TASKS]
+    raters, audits = rows(of_groups, auditor="eve", target="group")
     assert [row["target"] for row in raters] == ["Peru", "Peru", "Mali", "Mali"]
     assert [(row["item_id"], row["target"]) for row in audits] == [("i", "Mali"), ("i", "Peru"), ("k", "Mali")]
 
@@ -203,9 +250,9 @@ def test_an_item_is_assigned_once_per_target_unless_raters_have_their_own() -> N
     assert planned(items, per_item=3) == [
         (f"{item}\x1f{target}", rater) for item in "ij" for target in ("fear", "joy") for rater in every
     ]
-    for keys, rubric in (({"target": "group"}, RUBRIC), ({}, None)):
+    for keys, rubric, target in (({"target": "group"}, RUBRIC, OF_GROUP), ({}, None, "")):
         assert planned(items, rubric, per_item=3, **keys) == [
-            (f"{item}\x1f", rater) for item in "ij" for rater in every
+            (f"{item}\x1f{target}", rater) for item in "ij" for rater in every
         ]
     of_item = {"i": OwnSet("set-1", (("1", "Red?"),))}
     assert {item for item, _ in planned(items, per_item=3, own_sets=of_item)} == {
@@ -401,6 +448,6 @@ def test_a_spreadsheet_has_its_own_rows_and_no_form(tmp_path: Path) -> None:
     number, files = written(
         tmp_path, [row("bo", "b", "bo", 1), row("bo", "a", "bo", 2)], tool="spreadsheet", per_item=1
     )
-    assert (number, set(files)) == (1, {"bo.csv"})
+    assert (number, set(files)) == (2, {"bo.csv", "bo.html"})
     rows = list(csv.DictReader(io.StringIO(files["bo.csv"].removeprefix("\ufeff"))))
     assert [(one["place"], one["rater"], one["item_id"]) for one in rows] == [("1", "bo", "b"), ("2", "bo", "a")]

@@ -270,6 +270,85 @@ def test_columns_of_a_header_by_key_and_by_name() -> None:
     check_cases(check, cases)
 
 
+FEELINGS = Rubric.from_dict({"name": "mood", "targets": ["joy", "great sorrow"], "questions": [
+    {"name": "shown", "text": "How strong is it?", "answers": [1, 2, 3]},
+    {"name": "anyone", "text": "Is anyone there?", "answers": ["yes", "no"], "targets": False},
+]})  # fmt: skip
+TWO = Rubric.from_dict({"name": "mood", "targets": ["joy", "fear"], "questions": [
+    {"name": name, "text": f"{name}?", "answers": [1, 2]} for name in ("shown", "felt")
+]})  # fmt: skip
+
+
+def test_a_column_per_target_is_found_by_its_name_or_mapped() -> None:
+    joy, sorrow = ("shown", "joy"), ("shown", "great sorrow")
+    mapped = RatingColumns(questions={"shown": {"joy": "a"}, "anyone": "b"})
+    cases: dict[str, tuple[list[str], Rubric, RatingColumns, dict[tuple[str, str], str], dict[str, str]]] = {
+        "targets": (["Joy", "great_sorrow"], FEELINGS, RatingColumns(), {joy: "Joy", sorrow: "great_sorrow"}, {}),
+        "and a question without": (
+            ["joy", "great sorrow", "Anyone"], FEELINGS, RatingColumns(),
+            {joy: "joy", sorrow: "great sorrow"}, {"anyone": "Anyone"},
+        ),
+        "a form's grid": (
+            ["How strong is it? [joy]", "How strong is it? [great sorrow]"], FEELINGS, RatingColumns(),
+            {joy: "How strong is it? [joy]", sorrow: "How strong is it? [great sorrow]"}, {},
+        ),
+        "mapped": (["a", "b"], FEELINGS, mapped, {joy: "a"}, {"anyone": "b"}),
+        "two questions": (
+            ["shown.joy", "shown.fear", "joy_felt", "fear_felt"], TWO, RatingColumns(),
+            {(q, t): c.format(q, t) for q, c in (("shown", "{0}.{1}"), ("felt", "{1}_{0}")) for t in ("joy", "fear")},
+            {},
+        ),
+        "a column of targets": (["target", "shown"], FEELINGS, RatingColumns(), {}, {"shown": "shown"}),
+    }  # fmt: skip
+
+    def check(
+        more: list[str], rubric: Rubric, columns: RatingColumns, by_target: dict[tuple[str, str], str],
+        wide: dict[str, str],
+    ) -> None:  # fmt: skip
+        reading = Reading("ratings", columns, rubric_questionnaire(rubric))
+        mapping = map_columns([*SHARED, *more], reading, uri="f.csv")
+        assert (mapping.by_target, mapping.wide) == (by_target, wide)
+        assert set(more) <= {*mapping.read}
+
+    check_cases(check, cases)
+    refusals: dict[str, tuple[list[str], Rubric, RatingColumns, str]] = {
+        "a misspelt target": (["joy", "great sorow"], FEELINGS, RatingColumns(), "no column for target great sorrow"),
+        "one column twice": (["joy", "Joy", "great sorrow"], FEELINGS, RatingColumns(), "columns joy and Joy are both"),
+        "which question": (["joy", "fear"], TWO, RatingColumns(), "no column of answers"),
+        "no such target": (
+            ["a"], FEELINGS, RatingColumns(questions={"shown": {"hope": "a"}}),
+            r"columns\.questions\.shown\.hope: no such target; must be one of joy, great sorrow",
+        ),
+        "no such column": (["b"], FEELINGS, mapped, r"no column a \(columns\.questions\.shown\.joy=\)"),
+    }  # fmt: skip
+
+    def refuse(more: list[str], rubric: Rubric, columns: RatingColumns, message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            map_columns([*SHARED, *more], Reading("ratings", columns, rubric_questionnaire(rubric)), uri="f.csv")
+
+    check_cases(refuse, refusals)
+
+
+def test_answers_about_targets_in_columns_are_those_of_a_long_file(tmp_path: Path) -> None:
+    wide = "item_id,rater,joy,great sorrow,anyone\ni,a,1,3,yes\nj,a,,2,no\n"
+    long = "item_id,rater,question,target,value\n" + "".join(
+        f"{item},a,{question},{target},{value}\n"
+        for question, target, answers in (
+            ("anyone", "", ("yes", "no")), ("shown", "joy", ("1", "")), ("shown", "great sorrow", ("3", "2"))
+        )
+        for item, value in zip("ij", answers, strict=True)
+    )  # fmt: skip
+    read_rows = []
+    for name, text in (("wide", wide), ("long", long)):
+        (tmp_path / f"{name}.csv").write_text(text)
+        rows, rejects = read(tmp_path / f"{name}.csv", "ratings", questionnaire=rubric_questionnaire(FEELINGS))
+        assert rejects == []
+        keys = ("item_id", "rater", "question", "target", "answer")
+        read_rows.append([tuple(row[key] or None for key in keys) for row in rows])
+    assert read_rows[0] == read_rows[1]
+    assert len(read_rows[0]) == 6
+
+
 def test_headers_without_the_columns_of_a_table_are_refused() -> None:
     mood = rubric_questionnaire(RUBRIC)
     why = [FreeText("why", "Why?")]

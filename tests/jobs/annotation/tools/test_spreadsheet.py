@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from actors.rubrics.people import FreeText
 from jobs.annotation.form import Form, FormQuestion, Option, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.span_labels import SpanLabels
+from jobs.annotation.tool import PlacedItem
 from jobs.annotation.tools import spreadsheet
 from tests.cases import check_cases
 
 OPTIONS = (Option("1", "low", "", ""), Option("2", "=high", "", ""))
-TONE = FormQuestion("tone", "Tone?", "As a whole.", OPTIONS, ())
-CLEAR = FormQuestion("clear", "Clear?", "", OPTIONS, ())
+TONE = FormQuestion("tone", "Tone?", "As a whole.", OPTIONS, (), about_target=True)
+CLEAR = FormQuestion("clear", "Clear?", "", OPTIONS, (), about_target=True)
 FORM = Form(
     rubric="r",
     instructions="",
@@ -44,16 +46,20 @@ def test_columns_are_what_people_read_and_then_what_they_fill_in() -> None:
     cases = {
         "all": (
             FORM,
-            "place rater item_id target question image image_2 about prompt wording answers value comment skipped "
-            "reported",
+            "place image image_2 about prompt target wording answers value comment skipped reported question rater "
+            "item_id",
         ),
         "no comment, no report": (
             replace(FORM, welfare=bare, texts=()),
-            "place rater item_id target question image image_2 about wording answers value skipped",
+            "place image image_2 about target wording answers value skipped question rater item_id",
         ),
         "no picture to report, and free text": (
             replace(FORM, pictures=0, texts=(), free_texts=(FreeText("why", "Why?"),)),
-            "place rater item_id target question about wording answers value why comment skipped",
+            "place about target wording answers value why comment skipped question rater item_id",
+        ),
+        "no target": (
+            replace(FORM, questions=(replace(TONE, about_target=False),), pictures=1),
+            "place image about prompt wording answers value comment skipped reported question rater item_id",
         ),
     }
     check_cases(lambda form, expected: _equal(spreadsheet.header(form), expected.split()), cases)
@@ -87,6 +93,20 @@ def test_the_items_own_questions_follow_those_of_the_form() -> None:
     item = replace(ITEM, own_set=OwnSet("s", (("1", "Is there a boat?"), ("2", "Is it red?"))))
     asked = [(row["question"], row["wording"]) for row in rows(form, item)]
     assert asked == [("tone", "Tone? As a whole."), ("1", "Is there a boat?"), ("2", "Is it red?")]
+
+
+def test_the_page_next_to_a_sheet_shows_each_picture_once_under_its_places() -> None:
+    shown = replace(ITEM, pictures=("../pictures/a%23b.jpg", "https://x/1.jpg"), item_id="<i>")
+    tasks = [PlacedItem(shown, target, "bo", place) for place, target in ((2, "joy"), (1, "fear"))]
+    tasks.append(PlacedItem(replace(ITEM, item_id="j"), "joy", "bo", 3))
+    for blur in (True, False):
+        form = replace(FORM, welfare=WelfareConfig(blur=blur, notice="Some are < sad."))
+        page = spreadsheet.task_files(form, tasks)["html"]
+        assert re.findall(r"<h2>(.*?)</h2>", page) == ["1, 2", "3"]
+        assert re.findall(r'src="(.*?)"', page) == [*shown.pictures, *ITEM.pictures]
+        assert ("<i>" in page, "Some are &lt; sad." in page, "<script" in page) == (False, True, False)
+        assert len(re.findall(r'class="remine-picture remine-blurred"', page)) == (4 if blur else 0)
+    assert set(spreadsheet.task_files(replace(FORM, pictures=0), tasks[:0])) == {"csv"}
 
 
 def test_the_file_says_that_it_is_utf_8() -> None:
