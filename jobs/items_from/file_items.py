@@ -138,7 +138,8 @@ class _EarlierIds:
         if len(hashes):
             self._runs.append((hashes, lines))
         while len(self._runs) > 1 and 2 * len(self._runs[-1][0]) > len(self._runs[-2][0]):
-            self._runs[-2:] = [tuple(np.concatenate(pair) for pair in zip(*self._runs[-2:], strict=True))]
+            (first, lines_of_first), (second, lines_of_second) = self._runs[-2:]
+            self._runs[-2:] = [(np.concatenate([first, second]), np.concatenate([lines_of_first, lines_of_second]))]
         if self._runs:
             run, lines_of = self._runs[-1]
             order = np.argsort(run)
@@ -246,7 +247,8 @@ class UnitSpool:
         """Return the items of the unit's rows; a row with an id of an earlier row is added to the block's rejects."""
         hashes = hash_texts([prepared.item["item_id"] for _, _, items in block.prepared for prepared in items])
         earlier, seen = self._earlier.lines(hashes), dict[int, int]()
-        distinct, first = [], 0
+        distinct: list[ItemRow] = []
+        first = 0
         for line, row, items in block.prepared:
             here = slice(first, first + len(items))
             first = here.stop

@@ -182,9 +182,8 @@ def spools(tmp_path: Path) -> Any:
         number += 1
         folder = tmp_path / str(number)
         folder.mkdir()
-        return UnitSpool(
-            folder, unit_rows, ExclusionFilter(frozenset(excluded)), **{"records": False, "repeated": repeated, **flags}
-        )
+        keys = {"records": False, **flags}
+        return UnitSpool(folder, unit_rows, ExclusionFilter(frozenset(excluded)), repeated=repeated, **keys)
 
     return spool
 

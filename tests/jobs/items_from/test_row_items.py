@@ -155,7 +155,7 @@ def test_targets_and_gold_are_distinct_entries() -> None:
     assert alone["attributes"] == [("m", "c, a"), ("l", "a; b ;;a")]
     none = items_of(row | {"l": None, "m": None, "g": None}, *keys, "columns.attributes=[]")[0].item
     assert (none["targets"], none["gold"], none["attributes"]) == (None, None, [])
-    wrong = row | {"g": "a;d;e"}
+    wrong: dict[str, Any] = row | {"g": "a;d;e"}
     reject = reader_of(tuple(wrong), *keys).items(2, wrong)
     assert isinstance(reject, Reject)
     assert (reject.position, reject.reason) == (2, "gold_not_a_target")
