@@ -13,7 +13,7 @@ from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, co
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.reduced_question import Key, Reduced
 from jobs.errors import InputError
-from jobs.metrics import condition_changes, suite
+from jobs.metrics import condition_changes, multiple_comparisons, suite
 from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.metric import Metric
 from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion, of_rubric
@@ -114,10 +114,15 @@ def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> 
     compared = condition_changes.compared(by_name, settings.baseline_condition)
     if len(answered) > 1 and not compared and settings.baseline_condition is None:
         yield condition_changes.too_many(len(answered))
+    changes = []
     for first, second in compared:
-        yield from condition_changes.condition_changes(by_name[first], by_name[second])
+        of_pair = list(condition_changes.condition_changes(by_name[first], by_name[second]))
+        changes += [change for change in of_pair if change.name == "score_change"]
+        yield from of_pair
         if settings.baseline_condition is not None:
             yield from condition_changes.f1_over_best(by_name[first], by_name[second])
+    for metric in multiple_comparisons.adjusted_changes(changes, adjustment=settings.adjustment):
+        yield metric.at(attribute=CONDITION)
     if settings.reference_condition in by_name:
         for name, ratings in by_name.items():
             reference = reference_for(name, settings.reference_condition, by_name)

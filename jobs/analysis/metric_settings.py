@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from jobs.analysis.conditions import CONDITION
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.metrics import description_scores
 from jobs.metrics.distributions import EXTRA
+from jobs.metrics.multiple_comparisons import ADJUSTMENTS
 from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, matching
 
 TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
@@ -42,6 +43,7 @@ def check(settings: MetricSettings) -> None:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
             raise InputError("must be attribute:first-second", key="metrics.contrast", value=contrast)
+    check_choice("metrics.adjustment", settings.adjustment, ADJUSTMENTS)
     if wrong := [name for name in settings.text_overlap if name not in description_scores.OVERLAPS]:
         raise InputError(
             f"must be one of {', '.join(description_scores.OVERLAPS)}", key="metrics.text_overlap", value=wrong[0]

@@ -93,11 +93,14 @@ class Topic(Enum):
     SCORES_BY_SUBGROUP = TopicTable(
         "Scores by subgroup", ("metric", "group"), needs="attribute", of_means=True, plotted_first=True
     )
+    PAIRS = TopicTable("All pairs", ("metric",))
+    RANKS = TopicTable("Ranks", ("metric",))
     SUBGROUPS = TopicTable("Comparison of subgroups", ("metric", "part", "threshold"))
     CHANGES = TopicTable("Changes between conditions", ("first", "second"), plotted_first=True)
     OVER_BEST = TopicTable("Models without ratings under the baseline, and the best one there", ("first", "second"))
     BIASES = TopicTable("Biases of judges", ("metric", "kind"))
     WITH_PEOPLE = TopicTable("Models and people", ("rater",), plotted_first=True)
+    FITNESS = TopicTable("Can the judge replace people?", ("rater",))
     SINGLE_RATERS = TopicTable("Models and single raters of a target", ("metric",))
     DEVIATIONS = TopicTable("Model’s score minus a person’s", ("rater",))
     GOLD = TopicTable("Against gold", ("group", "positive"), plotted_first=True)

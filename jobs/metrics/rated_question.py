@@ -49,6 +49,8 @@ class MetricSettings:
     random_part: bool = False
     minimum: int = 30  # rarely: metrics of subgroups with fewer units are marked
     compare: list[str] = field(default_factory=list)  # attributes whose values Welch's t-test compares
+    # rarely: how the p-values of all pairs are adjusted: holm, or benjamini_hochberg for many pairs
+    adjustment: str = "holm"
     contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
     # rarely: condition that the others are compared with; null: all pairs of at most 4 conditions
     baseline_condition: str | None = None

@@ -14,8 +14,10 @@ from jobs.metrics import (
     crowdtruth,
     estimates,
     gold,
+    judge_fitness,
     majority,
     model_scores,
+    multiple_comparisons,
     participation,
     reliability,
 )
@@ -183,6 +185,8 @@ def _scores_on_scale(question: RatedQuestion) -> Iterator[Metric]:
     yield from _self_preference(answers, question)
     yield from _scores_of_subgroups(answers, question, groups)
     yield from _comparisons(answers, question, groups)
+    yield from _families(answers, question, groups)
+    yield from _judges_compared(answers, question)
     yield from _contrasts(answers, question, groups)
 
 
@@ -279,6 +283,70 @@ def _single_ratings_compared(
         between_units = gold.welch(a, b, counted="ratings", units=units)
         for metric, of_units in zip(gold.welch(a, b, counted="ratings"), between_units, strict=True):
             yield of_units if metric.name == "mean_difference" else metric
+
+
+def _families(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
+    """Yield which values of each attribute are better: models that wrote responses, prompts, subgroups."""
+    context, settings = question.context, question.settings
+    subgroups = {name: context.subgroups.get(name, {}) for name in settings.disaggregate}
+    names = dict.fromkeys([*(name for name in (WRITER, PROMPT) if name in context.subgroups), *settings.compare,
+                           *settings.disaggregate])  # fmt: skip
+    shown = [group for group in groups if group.name in (PEOPLE, MODELS)]
+    for attribute in names:
+        others = {name: parts for name, parts in subgroups.items() if name != attribute}
+        for group in shown:
+            means = model_scores.means_of(answers, group)
+            family = multiple_comparisons.Family.of_parts(
+                means, context.subgroups.get(attribute, {}), answers.units, measure="mean score"
+            )
+            for metric in multiple_comparisons.family_metrics(family, adjustment=settings.adjustment, subgroups=others):
+                yield metric.at(group=group.name, attribute=attribute)
+
+
+def _judges_compared(answers: RatingTable, question: RatedQuestion) -> Iterator[Metric]:
+    """Yield which judge is closest to people, over the items that all judges and people rated."""
+    models, settings = question.models[: multiple_comparisons.MOST], question.settings
+    if PEOPLE not in question.groups or len(models) < 2:
+        return
+    of_people = model_scores.means_of(answers, question.averaged(PEOPLE, answers))
+    scores = np.stack([answers.of_raters((name,)).means()[0] for name in models], axis=1)
+    distance = np.abs(scores - of_people[:, None])
+    rated = ~np.isnan(distance).any(1)
+    measure = "distance from people's mean score"
+    family = multiple_comparisons.Family(models, distance[rated], answers.units.of(rated), measure, "lowest")
+    subgroups = {
+        name: {value: members[rated] for value, members in question.context.subgroups.get(name, {}).items()}
+        for name in settings.disaggregate
+    }
+    for metric in multiple_comparisons.family_metrics(family, adjustment=settings.adjustment, subgroups=subgroups):
+        yield metric.at(group="judges", attribute="distance from people")
+
+
+def _fitness(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield for each judge on the scale whether it can replace people."""
+    answers, people = question.answers, question.groups.get(PEOPLE, ())
+    of_people = answers.of_raters(people)
+    if not people or not of_people.n:
+        return
+    subgroups = {name: question.context.subgroups.get(name, {}) for name in question.settings.disaggregate}
+    common = _common_answers(of_people)
+    for judge in question.models:
+        of_judge = answers.of_raters((judge,))
+        for metric in judge_fitness.fitness(of_judge, of_people):
+            yield metric.at(rater=judge)
+        for metric in judge_fitness.worst_subgroup(
+            _common_answers(of_judge), common, subgroups, answers.units, minimum=question.settings.minimum,
+            scored=answers.scored,
+        ):  # fmt: skip
+            yield metric.at(rater=judge)
+
+
+def _common_answers(answers: RatingTable) -> NDArray[np.float64]:
+    """Return float64[items], the mean score or the code of the majority's answer, NaN without one."""
+    if answers.scored:
+        return answers.means()[0]
+    codes = majority.majority(answers.counts(by="value")[0])
+    return np.where(codes >= 0, codes.astype(np.float64), np.nan)
 
 
 def _contrasts(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
@@ -503,5 +571,6 @@ METRICS: tuple[tuple[Callable[[RatedQuestion], bool], Callable[[RatedQuestion], 
     (lambda question: not question.answers.scored, _majorities),
     (lambda question: question.context.lengths is not None and bool(question.answers.values), _answers_by_writer),
     (lambda question: True, _against_people),
+    (lambda question: True, _fitness),
     (lambda question: True, _against_gold),
 )
