@@ -318,4 +318,5 @@ def _at_least(scores: Floats, threshold: float) -> Floats:
 def _row_means(columns: Floats) -> Floats:
     present = ~np.isnan(columns)
     n = present.sum(1)
-    return np.divide(np.nan_to_num(columns).sum(1), n, out=np.full(len(columns), np.nan), where=n > 0)
+    means: Floats = np.divide(np.nan_to_num(columns).sum(1), n, out=np.full(len(columns), np.nan), where=n > 0)
+    return means

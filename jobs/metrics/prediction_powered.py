@@ -212,7 +212,7 @@ def combined(truth: Floats, predictors: Floats, part: RandomPart) -> Floats | No
     np.add.at(targets, fold, (weight * y)[:, None] * with_one)
     penalty = np.diag([1e-9, *np.full(x.shape[1], 2.0 * x.shape[1])])
     coefficients = np.linalg.solve(squares.sum(0) - squares + penalty, (targets.sum(0) - targets)[..., None])[..., 0]
-    predicted = np.column_stack([np.ones(len(x)), x]) @ coefficients.mean(0)
+    predicted: Floats = np.column_stack([np.ones(len(x)), x]) @ coefficients.mean(0)
     predicted[rated] = (with_one * coefficients[fold]).sum(1)
     return predicted
 
@@ -254,11 +254,12 @@ class _UnitSums:
         weight = weight / weight.sum()
         mean = float(weight @ y)
         place, count = part.units.place, part.units.count
-        cells = np.bincount(place, weight, count)
+        cells = np.bincount(place, weight, count).astype(np.float64)
+        deviation = np.bincount(place, weight * (y - mean), count).astype(np.float64)
         unseen = np.bincount(place, weight * (1 - part.probability), count) / cells
         spread = unseen * cells**2
         freedom = float(spread.sum() ** 2 / (spread @ spread)) - 1 if spread.any() else float(count - 1)
-        return cls(mean, weight, place, np.bincount(place, weight * (y - mean), count), unseen, freedom, cells)
+        return cls(mean, weight, place, deviation, unseen, freedom, cells)
 
     @property
     def units(self) -> int:

@@ -34,6 +34,7 @@ def test_people_alone_are_the_mean_with_the_correction_for_a_finite_set():
     y = truth[rated]
     assert estimate.value == pytest.approx(y.mean())
     assert estimate.error == pytest.approx(np.sqrt(y.var(ddof=1) / 80 * (1 - 80 / 400)))
+    assert estimate.interval.high is not None
     assert estimate.interval.high - estimate.value == pytest.approx(
         1.9904502102301287 * estimate.error
     )  # t, 79 degrees
@@ -67,8 +68,8 @@ def test_units_of_a_cluster_count_once():
     """Three equal answers of each picture are worth one."""
     truth, judge, rated = study(items=300, n=60)
     once = estimate_mean(np.where(rated, truth, np.nan), judge, part_of(rated))
-    three = [np.repeat(values, 3) for values in (np.where(rated, truth, np.nan), judge)]
-    clustered = estimate_mean(*three, part_of(np.repeat(rated, 3), Units(np.repeat(np.arange(300), 3), "pictures")))
+    answers, part = np.where(rated, truth, np.nan), part_of(np.repeat(rated, 3), Units(np.arange(900) // 3, "pictures"))
+    clustered = estimate_mean(np.repeat(answers, 3), np.repeat(judge, 3), part)
     assert (clustered.value, clustered.error, clustered.units) == pytest.approx((once.value, once.error, 60))
     assert clustered.n == 180
 
@@ -92,6 +93,7 @@ def test_few_units_have_no_interval_and_equal_answers_a_wide_one():
     rated = np.arange(200) < 30
     equal = estimate_mean(np.where(rated, 0.0, np.nan), np.arange(200.0), part_of(rated), is_share=True)
     assert (equal.value, equal.interval.low) == (0, 0)
+    assert equal.interval.high is not None
     assert 0.08 < equal.interval.high < 0.15
     scores = estimate_mean(np.where(rated, 3.0, np.nan), np.arange(200.0), part_of(rated))
     assert scores.interval.reason == "no interval: no variance"
@@ -118,14 +120,15 @@ def test_a_ratio_is_that_of_both_estimates():
     claims = np.where(rng.random(500) < 0.7, holds, claims)
     rated = np.arange(500) % 4 == 0
     hits, either = 2.0 * (holds & claims), holds.astype(float) + claims
-    of_part = [np.where(rated, values, np.nan) for values in (hits, either)]
-    alone = estimate_ratio(*of_part, lambda linear: None, part_of(rated))
+    of_hits, of_either = (np.where(rated, values, np.nan) for values in (hits, either))
+    people = hits[rated].sum() / either[rated].sum()
+    alone = estimate_ratio(of_hits, of_either, lambda linear: None, part_of(rated))
     assert alone is not None
-    assert [alone.value, alone.people] == pytest.approx([hits[rated].sum() / either[rated].sum()] * 2)
-    exact_judge = estimate_ratio(*of_part, lambda linear: hits - alone.people * either, part_of(rated))
+    assert [alone.value, alone.people] == pytest.approx([people, people])
+    exact_judge = estimate_ratio(of_hits, of_either, lambda linear: hits - people * either, part_of(rated))
     assert exact_judge is not None
     assert exact_judge.value == pytest.approx(hits.sum() / either.sum(), abs=0.005)
-    assert estimate_ratio(of_part[0] * 0, of_part[1] * 0, lambda linear: None, part_of(rated)) is None
+    assert estimate_ratio(of_hits * 0, of_either * 0, lambda linear: None, part_of(rated)) is None
 
 
 def test_probabilities_of_a_draw_add_up_and_have_a_floor():
