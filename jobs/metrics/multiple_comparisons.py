@@ -8,6 +8,7 @@ adjusted together, and a rank has an interval of all places that the adjusted co
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,19 +83,20 @@ class Family:
     def means(self) -> Floats:
         """float64[values], NaN without an item."""
         n = (~np.isnan(self.scores)).sum(0)
-        return np.divide(np.nansum(self.scores, 0), n, out=np.full(len(n), np.nan), where=n > 0)
+        means: Floats = np.divide(np.nansum(self.scores, 0), n, out=np.full(len(n), np.nan), where=n > 0)
+        return means
 
     @property
     def ranks(self) -> NDArray[np.int64]:
         """int64[values], places by the mean, from 1; equal means share the first of their places."""
         means = self.means if self.best == "highest" else -self.means
-        return 1 + (means[None, :] > means[:, None] + 1e-12).sum(1)
+        return np.asarray(1 + (means[None, :] > means[:, None] + 1e-12).sum(1), np.int64)
 
     def errors(self) -> Floats:
         """Return float64[values, values], the standard error of each difference, over units."""
         rated = ~np.isnan(self.scores)
         deviation = np.where(rated, self.scores - self.means, 0) / np.maximum(rated.sum(0), 1)
-        used = rated.any(1)
+        used = np.asarray(rated.any(1))
         sums = self.units.of(used).sums(deviation[used])
         products = sums.T @ sums
         spread = np.diag(products)
@@ -139,11 +141,10 @@ def family_metrics(
     if not 2 <= size <= MOST:
         return
     rated = ~np.isnan(family.scores)
-    units = [family.units.of(rated[:, [a, b]].any(1)).count for a, b in zip(*np.triu_indices(size, 1), strict=True)]
     means, errors = family.means, family.errors()
     pairs = [
-        _Pair(a, b, count, float(means[a] - means[b]), float(errors[a, b]))
-        for (a, b), count in zip(zip(*np.triu_indices(size, 1), strict=True), units, strict=True)
+        _Pair(a, b, family.units.of(rated[:, a] | rated[:, b]).count, float(means[a] - means[b]), float(errors[a, b]))
+        for a, b in combinations(range(size), 2)
     ]
     tested = [pair for pair in pairs if pair.is_testable]
     for pair, p in zip(tested, adjusted([pair.p for pair in tested], adjustment), strict=True):

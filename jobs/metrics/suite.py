@@ -311,7 +311,7 @@ def _judges_compared(answers: RatingTable, question: RatedQuestion) -> Iterator[
     of_people = model_scores.means_of(answers, question.averaged(PEOPLE, answers))
     scores = np.stack([answers.of_raters((name,)).means()[0] for name in models], axis=1)
     distance = np.abs(scores - of_people[:, None])
-    rated = ~np.isnan(distance).any(1)
+    rated = np.asarray(~np.isnan(distance).any(1))
     measure = "distance from people's mean score"
     family = multiple_comparisons.Family(models, distance[rated], answers.units.of(rated), measure, "lowest")
     subgroups = {
