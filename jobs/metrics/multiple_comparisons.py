@@ -52,7 +52,7 @@ _DETECTABLE = MetricKind(
 
 
 @dataclass(frozen=True)
-class Family:
+class Compared:
     """Values that are compared with each other.
 
     Attributes:
@@ -69,13 +69,15 @@ class Family:
     best: str = "highest"
 
     @classmethod
-    def of_parts(cls, values: Floats, parts: Mapping[str, Bools], units: Units, *, measure: str = "score") -> "Family":
+    def of_parts(
+        cls, values: Floats, parts: Mapping[str, Bools], units: Units, *, measure: str = "score"
+    ) -> "Compared":
         """Return the family of the parts bool[items] of items with float64[items] `values`."""
         names = tuple(name for name, members in parts.items() if (~np.isnan(values[members])).any())
         columns = [np.where(parts[name], values, np.nan) for name in names]
         return cls(names, np.stack(columns, axis=1) if columns else np.zeros((len(values), 0)), units, measure)
 
-    def where(self, items: Bools) -> "Family":
+    def where(self, items: Bools) -> "Compared":
         """Return the family of some items, bool[items]."""
         return replace(self, scores=self.scores[items], units=self.units.of(items))
 
@@ -124,7 +126,7 @@ def adjusted(p: Sequence[float], adjustment: str) -> Floats:
 
 
 def family_metrics(
-    family: Family, *, adjustment: str, subgroups: Mapping[str, Mapping[str, Bools]] | None = None
+    family: Compared, *, adjustment: str, subgroups: Mapping[str, Mapping[str, Bools]] | None = None
 ) -> Iterator[Metric]:
     """Yield the differences of all pairs, adjusted p-values, ranks, their stability, and the detectable difference.
 
@@ -183,7 +185,7 @@ class _Pair:
         return float(2 * stdtr(self.units - 1, -abs(self.difference) / self.error))
 
 
-def _of_pair(family: Family, pair: _Pair, n: int, adjustment: str) -> Iterator[Metric]:
+def _of_pair(family: Compared, pair: _Pair, n: int, adjustment: str) -> Iterator[Metric]:
     dims = {"first": family.names[pair.first], "second": family.names[pair.second]}
     kind = _DIFFERENCE.worded(of=family.measure)
     if pair.adjusted is None:
@@ -200,7 +202,7 @@ def _of_pair(family: Family, pair: _Pair, n: int, adjustment: str) -> Iterator[M
     yield replace(exact(words, pair.adjusted, n, coverage=1.0, reason=reason, dims=dims), units=pair.units)
 
 
-def _verdict(family: Family, pair: _Pair) -> str | None:
+def _verdict(family: Compared, pair: _Pair) -> str | None:
     assert pair.adjusted is not None
     if pair.adjusted < LEVEL:
         return None
@@ -208,7 +210,7 @@ def _verdict(family: Family, pair: _Pair) -> str | None:
 
 
 def _ranks(
-    family: Family, tested: Sequence[_Pair], rated: Bools, subgroups: Mapping[str, Mapping[str, Bools]]
+    family: Compared, tested: Sequence[_Pair], rated: Bools, subgroups: Mapping[str, Mapping[str, Bools]]
 ) -> Iterator[Metric]:
     size, sign = len(family.names), 1 if family.best == "highest" else -1
     better, worse = np.zeros(size, np.int64), np.zeros(size, np.int64)  # numbers of values that differ
