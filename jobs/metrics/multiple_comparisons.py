@@ -52,7 +52,7 @@ _DETECTABLE = MetricKind(
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRaters:
     """Values that are compared with each other.
 
     Attributes:
@@ -71,13 +71,13 @@ class Compared:
     @classmethod
     def of_parts(
         cls, values: Floats, parts: Mapping[str, Bools], units: Units, *, measure: str = "score"
-    ) -> "Compared":
+    ) -> "ComparedRaters":
         """Return the family of the parts bool[items] of items with float64[items] `values`."""
         names = tuple(name for name, members in parts.items() if (~np.isnan(values[members])).any())
         columns = [np.where(parts[name], values, np.nan) for name in names]
         return cls(names, np.stack(columns, axis=1) if columns else np.zeros((len(values), 0)), units, measure)
 
-    def where(self, items: Bools) -> "Compared":
+    def where(self, items: Bools) -> "ComparedRaters":
         """Return the family of some items, bool[items]."""
         return replace(self, scores=self.scores[items], units=self.units.of(items))
 
@@ -126,7 +126,7 @@ def adjusted(p: Sequence[float], adjustment: str) -> Floats:
 
 
 def family_metrics(
-    family: Compared, *, adjustment: str, subgroups: Mapping[str, Mapping[str, Bools]] | None = None
+    family: ComparedRaters, *, adjustment: str, subgroups: Mapping[str, Mapping[str, Bools]] | None = None
 ) -> Iterator[Metric]:
     """Yield the differences of all pairs, adjusted p-values, ranks, their stability, and the detectable difference.
 
@@ -185,7 +185,7 @@ class _Pair:
         return float(2 * stdtr(self.units - 1, -abs(self.difference) / self.error))
 
 
-def _of_pair(family: Compared, pair: _Pair, n: int, adjustment: str) -> Iterator[Metric]:
+def _of_pair(family: ComparedRaters, pair: _Pair, n: int, adjustment: str) -> Iterator[Metric]:
     dims = {"first": family.names[pair.first], "second": family.names[pair.second]}
     kind = _DIFFERENCE.worded(of=family.measure)
     if pair.adjusted is None:
@@ -202,7 +202,7 @@ def _of_pair(family: Compared, pair: _Pair, n: int, adjustment: str) -> Iterator
     yield replace(exact(words, pair.adjusted, n, coverage=1.0, reason=reason, dims=dims), units=pair.units)
 
 
-def _verdict(family: Compared, pair: _Pair) -> str | None:
+def _verdict(family: ComparedRaters, pair: _Pair) -> str | None:
     assert pair.adjusted is not None
     if pair.adjusted < LEVEL:
         return None
@@ -210,7 +210,7 @@ def _verdict(family: Compared, pair: _Pair) -> str | None:
 
 
 def _ranks(
-    family: Compared, tested: Sequence[_Pair], rated: Bools, subgroups: Mapping[str, Mapping[str, Bools]]
+    family: ComparedRaters, tested: Sequence[_Pair], rated: Bools, subgroups: Mapping[str, Mapping[str, Bools]]
 ) -> Iterator[Metric]:
     size, sign = len(family.names), 1 if family.best == "highest" else -1
     better, worse = np.zeros(size, np.int64), np.zeros(size, np.int64)  # numbers of values that differ

@@ -296,7 +296,7 @@ def _families(answers: RatingTable, question: RatedQuestion, groups: list[RaterG
         others = {name: parts for name, parts in subgroups.items() if name != attribute}
         for group in shown:
             means = model_scores.means_of(answers, group)
-            family = multiple_comparisons.Compared.of_parts(
+            family = multiple_comparisons.ComparedRaters.of_parts(
                 means, context.subgroups.get(attribute, {}), answers.units, measure="mean score"
             )
             for metric in multiple_comparisons.family_metrics(family, adjustment=settings.adjustment, subgroups=others):
@@ -313,7 +313,7 @@ def _judges_compared(answers: RatingTable, question: RatedQuestion) -> Iterator[
     distance = np.abs(scores - of_people[:, None])
     rated = np.asarray(~np.isnan(distance).any(1))
     measure = "distance from people's mean score"
-    family = multiple_comparisons.Compared(models, distance[rated], answers.units.of(rated), measure, "lowest")
+    family = multiple_comparisons.ComparedRaters(models, distance[rated], answers.units.of(rated), measure, "lowest")
     subgroups = {
         name: {value: members[rated] for value, members in question.context.subgroups.get(name, {}).items()}
         for name in settings.disaggregate

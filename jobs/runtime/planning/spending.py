@@ -80,7 +80,7 @@ def left_of(budget: str, manifest: Mapping[str, Any], seconds: float) -> str:
         RunError: nothing is left.
     """
     tables = [manifest, *(value for value in manifest.values() if isinstance(value, Mapping))]
-    took = next((table["actual"] for table in tables if table.get("actual")), {})
+    took: Mapping[str, Any] = next((table["actual"] for table in tables if table.get("actual")), {})
     per_hour = 3600 * (took.get("money") or 0.0) / (took.get("seconds") or math.inf)
     match = _BUDGET.fullmatch(budget)
     unit = match[2] if match else None

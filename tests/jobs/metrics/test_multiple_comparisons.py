@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from jobs.metrics.intervals import Units
-from jobs.metrics.multiple_comparisons import BENJAMINI_HOCHBERG, HOLM, Compared, adjusted, family_metrics
+from jobs.metrics.multiple_comparisons import BENJAMINI_HOCHBERG, HOLM, ComparedRaters, adjusted, family_metrics
 
 
 def three_models(pictures=60, seed=0):
@@ -16,7 +16,7 @@ def three_models(pictures=60, seed=0):
     for place, gain in enumerate((0.0, 0.02, 1.0)):
         rows = slice(place * pictures, (place + 1) * pictures)
         scores[rows, place] = difficulty + gain + 0.3 * rng.normal(size=pictures)
-    return Compared(("a", "b", "c"), scores, Units(np.tile(np.arange(pictures), 3), "pictures"))
+    return ComparedRaters(("a", "b", "c"), scores, Units(np.tile(np.arange(pictures), 3), "pictures"))
 
 
 def test_adjusted_p_values_are_those_of_scipy_and_of_the_definition():
@@ -56,15 +56,15 @@ def test_ranks_have_all_places_that_the_comparisons_leave_open():
 def test_few_pictures_and_equal_scores_cannot_be_tested():
     few = three_models(pictures=4)
     assert {m.reason for m in family_metrics(few, adjustment=HOLM)} == {"fewer than 5 pictures (4)"}
-    same = Compared(("a", "b"), np.ones((20, 2)), Units.single(20))
+    same = ComparedRaters(("a", "b"), np.ones((20, 2)), Units.single(20))
     assert {(m.value, m.reason) for m in family_metrics(same, adjustment=HOLM)} == {(None, "no variance between units")}
-    assert list(family_metrics(Compared(("a",), np.ones((20, 1)), Units.single(20)), adjustment=HOLM)) == []
+    assert list(family_metrics(ComparedRaters(("a",), np.ones((20, 1)), Units.single(20)), adjustment=HOLM)) == []
 
 
 def test_of_equal_models_a_difference_is_found_in_at_most_five_percent_of_families():
     rng = np.random.default_rng(0)
     false = 0
     for _ in range(400):
-        family = Compared(tuple("abcde"), rng.normal(size=(30, 5)) + rng.normal(size=(30, 1)), Units.single(30))
+        family = ComparedRaters(tuple("abcde"), rng.normal(size=(30, 5)) + rng.normal(size=(30, 1)), Units.single(30))
         false += any(m.reason is None for m in family_metrics(family, adjustment=HOLM) if m.name == "pair_difference")
     assert 0.01 <= false / 400 <= 0.085

@@ -129,7 +129,7 @@ def test_a_section_has_tables_of_metrics_and_texts():
     )
     html = render(Page("t", sections=[PageSection("estimates", "Estimates", "About them.", [table], folded=True)]))
     elements = Elements(html)
-    section = re.search('<section id="estimates".*?</section>', html, re.DOTALL)[0]
+    (section,) = re.findall('<section id="estimates".*?</section>', html, re.DOTALL)
     assert re.findall(r"<td[^>]*>(.*?)</td>", section)[1:] == ["people", "", ""]
     assert all(
         text in section for text in ("<b>0.250</b>", "0.125 to 0.500 · n 40", "About them.", "note.", "<details>")
