@@ -136,7 +136,7 @@ class Generator(TallyingStage):
 
     def _response(self, sample: Generated, item: Mapping[str, Any]) -> ResponseRow:
         """Return the columns of a sample: its text, and its status refused, truncated, unparsed or ok."""
-        thought, text = self.chat.written(sample.tokens, start=self.start)
+        thought, text, in_thought = self.chat.written(sample.tokens, start=self.start)
         refusal = self.rules.find(text, finish_reason=sample.finish_reason)
         row: ResponseRow = {
             "text": text,
@@ -150,6 +150,9 @@ class Generator(TallyingStage):
             reason = ScoringError(refusal.kind, "the text is a refusal without an answer")
             return {**row, **failed(ResponseRow, Status.REFUSED, reason)}
         is_cut = sample.finish_reason == "length"
+        if in_thought and not is_cut:
+            reason = ScoringError("answer_cut", "the text ended inside its thought")
+            return {**row, **failed(ResponseRow, Status.TRUNCATED, reason)}
         if is_blank(text) and not (thought and is_cut):
             reason = ScoringError(EMPTY_ANSWER, "the model generated no text, or only blanks")
             return {**row, **failed(ResponseRow, Status.UNPARSED, reason)}

@@ -81,7 +81,8 @@ class LoglikRater(TallyingStage):
         self.pairs = settings.pairs
         loaded = load_model(model, threads=threads)
         self.chat = ChatEncoder(loaded.processor)
-        self.chat.refuse_thought(self.instruction.begin())
+        if self.chat.opens_thought(self.instruction.begin()):
+            raise ValueError("the prompt's start leaves a thought open, in which labels would be scored; close it")
         self.scorer = CompletionScorer(loaded.model, pad_id=pad_token(self.chat, loaded.model))
         self.facts = loaded.facts
         self.targets = tuple(targets)

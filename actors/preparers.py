@@ -220,8 +220,8 @@ class RubricPreparer(Preparer):
         settings: rubric, layout and limits of the context.
         model: the model whose processor is used.
         targets: labels for items without their own; None: the rubric's.
-        instruction: text after each question that asks the model to write freely. The beginning of the model's turn
-            that the rubric defines is then omitted.
+        instruction: text after each question that asks the model to write its reasoning before it answers. A model
+            whose prompts open a thought is not asked. The model begins its turn itself, without the rubric's start.
         answer_tokens: as for `Preparer`.
         keeps_pictures: whether the inputs have the pictures themselves, for vLLM.
 
@@ -257,7 +257,6 @@ class RubricPreparer(Preparer):
             config=config,
             keeps_pictures=keeps_pictures,
         )
-        chat.refuse_thought("" if instruction else self.rubric.answer_start)
         super().__init__(settings, prompts=self.rubric, chat=chat, positions=positions, answer_tokens=answer_tokens)
         self._answer_tokens = {q.name: 0 if instruction else self._longest_answer(q) for q in self.rubric.questions}
 
@@ -298,9 +297,9 @@ class RubricPreparer(Preparer):
         """Return all prompts about an item, and the tokens of the longest one with its answer."""
         questions = self.builder.prompts_about(texts, pairs)
         prompts = [entry.prompt for entry in questions]
-        if self.instruction:
-            prompts = [replace(p, suffix=f"{p.suffix}\n\n{self.instruction}", start="") for p in prompts]
-        tokens = self.chat.tokens(prompts, pictures)
+        if self.instruction and not self.chat.turn.opened:
+            prompts = [replace(p, suffix=f"{p.suffix}\n\n{self.instruction}") for p in prompts]
+        tokens = self.chat.tokens(prompts, pictures, thinks=bool(self.instruction))
         lengths = [
             len(suffix) + self._answer_tokens[self.rubric.question(entry.question.name).name]
             for entry, suffix in zip(questions, tokens.suffixes, strict=True)
@@ -319,6 +318,6 @@ class RubricPreparer(Preparer):
 
 def _load(model: ModelSettings) -> tuple[Any, Any, int | None]:
     """Return a model's processor, its config and its positions (None: unlimited)."""
-    processor = load_processor(model.checkpoint, revision=model.revision)
+    processor = load_processor(model.checkpoint, revision=model.revision, variables=model.template)
     config = load_config(model.checkpoint, revision=model.revision)
     return processor, config, getattr(config.get_text_config(), "max_position_embeddings", None)

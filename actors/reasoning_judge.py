@@ -1,7 +1,8 @@
 """Rate items by the likelihood of each allowed answer after written reasoning: `judge method=reasoned`.
 
 The model first writes its reasoning, which becomes the beginning of its turn, after which the allowed answers are
-scored. The result has the full distribution, and no text is parsed.
+scored. The result has the full distribution, and no text is parsed. A model whose prompts open a thought is not asked to
+reason: the answers, after the rubric's start, follow its own thought.
 
 CAIRE's prompt also asks for step-by-step reasoning (section 5.2, figure 8), but CAIRE reads the answer from the
 likelihoods of the score tokens alone (section 3.2) and generates no reasoning; this stage does.
@@ -10,9 +11,9 @@ likelihoods of the score tokens alone (section 3.2) and generates no reasoning; 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from actors.rubric_rater import PreparedItem, RubricRater
-from actors.rubrics import thoughts
 from actors.rubrics.rubric_questions import Question
 from actors.schemas import RatingRow, failed
 from actors.status import Status
@@ -35,8 +36,26 @@ REASONING_INSTRUCTION = (
 )
 ANSWER_LINE = "Final answer:"  # the answer's code follows after a space
 ENGINES = ("auto", "vllm")
-_Request = tuple[int, int, str]  # number of the prompt, sample, start of the model's turn
 _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTALL)
+
+
+class Reasoning(NamedTuple):
+    """What a model wrote before its answer.
+
+    Attributes:
+        text: the reasoning, without the marks of a thought.
+        written: what it wrote in its turn, in the words of its chat template.
+        start: the text between that and the answer's code.
+        is_cut: whether it ends inside a thought.
+    """
+
+    text: str
+    written: str
+    start: str
+    is_cut: bool
+
+
+_Request = tuple[int, int, Reasoning]  # number of the prompt, sample, and what the model wrote
 
 
 class ReasoningJudge(RubricRater):
@@ -103,14 +122,17 @@ class ReasoningJudge(RubricRater):
 
     def _group(self, item: PreparedItem, requests: Sequence[_Request]) -> RequestGroup:
         """Return the requests for the answers that follow each reasoning about an item."""
-        suffixes = [self._with_turn(item.suffixes[number], start) for number, _, start in requests]
-        answers = [self.scorer.answers(item.pairs[number][1].codes, start=start) for number, _, start in requests]
+        suffixes = [self._with_turn(item.suffixes[number], text.written + text.start) for number, _, text in requests]
+        answers = [
+            self.scorer.answers(item.pairs[number][1].codes, start=text.start, written=text.written)
+            for number, _, text in requests
+        ]
         return RequestGroup.of_suffixes(item.inputs, suffixes, answers, shared=item.shared)
 
     def _rows_of(
         self,
         item: PreparedItem,
-        reasonings: Sequence[list[str] | ScoringError],
+        reasonings: Sequence[list[Reasoning] | ScoringError],
         requests: Sequence[_Request],
         results: Mapping[int, Scores | ScoringError],
     ) -> list[RatingRow]:
@@ -123,16 +145,17 @@ class ReasoningJudge(RubricRater):
                 if isinstance(texts, ScoringError):
                     rows.append({**key, **failed(RatingRow, Status.ERROR, texts)})
                     continue
-                if thoughts.unclosed(texts[sample]):  # cut before the answer, which would be scored inside the thought
+                comment = texts[sample].text
+                if texts[sample].is_cut:  # the answer would be scored inside the thought
                     reason = ScoringError("answer_cut", "the reasoning ended inside a thought; raise max_tokens")
-                    rows.append({**key, **failed(RatingRow, Status.TRUNCATED, reason), "comment": texts[sample]})
+                    rows.append({**key, **failed(RatingRow, Status.TRUNCATED, reason), "comment": comment})
                     continue
                 answer = answered(question, results[indices[number, sample]], item.truncated)
-                rows.append({**key, **answer, "comment": texts[sample]})
+                rows.append({**key, **answer, "comment": comment})
         self._tally[self.facts.tally] += len(requests)
         return rows
 
-    def _reasonings(self, items: Sequence[PreparedItem]) -> list[list[list[str] | ScoringError]]:
+    def _reasonings(self, items: Sequence[PreparedItem]) -> list[list[list[Reasoning] | ScoringError]]:
         """Return the samples of each prompt of each item, in the order of `item.pairs`."""
         seeds = [
             [
@@ -154,19 +177,27 @@ class ReasoningJudge(RubricRater):
         )
         return [list(islice(texts, len(item.pairs))) for item in items]
 
-    def _reasoning(self, sample: Generated) -> str:
-        # Without the generated answer, which the scored answer replaces.
-        return self.chat.as_data(_FINAL.sub("", self.chat.decode(sample.tokens)).strip())
+    def _reasoning(self, sample: Generated) -> Reasoning:
+        """Return a sample without the generated answer, which the scored answer replaces."""
+        chat, turn = self.scorer.chat, self.scorer.chat.turn
+        thought, answer, is_cut = self.chat.written(sample.tokens)
+        thought = chat.as_data(thought)
+        if turn.opened:
+            return Reasoning(thought, thought + turn.after_thought, self.rubric.answer_start, is_cut)
+        text = chat.as_data(_FINAL.sub("", answer).strip())
+        before = f"{turn.before_thought}{thought}{turn.after_thought}" if thought else chat.open_lead
+        written = before + (f"{text}\n\n" if text else "")
+        return Reasoning("\n\n".join(filter(None, (thought, text))), written, ANSWER_LINE, is_cut)
 
-    def _with_turn(self, suffix: list[int], start: str) -> list[int]:
-        """Return the tokens of a prompt's suffix followed by the start of the model's turn.
+    def _with_turn(self, suffix: list[int], text: str) -> list[int]:
+        """Return the tokens of a prompt's suffix followed by `text` in the model's turn, without trailing space.
 
         Raises:
             ValueError: the tokenizer merges the opening of the turn with text outside the suffix.
         """
         chat = self.scorer.chat
-        opening = chat.ids(chat.start)
-        turn = chat.ids(chat.start + chat.lead + start)
+        opening = chat.ids(chat.open_start)
+        turn = chat.ids((chat.open_start + text).rstrip(" "))
         kept = common(opening, turn)  # fewer than all tokens of `opening` if its end is merged with the text
         merged = opening[kept:]
         if merged and suffix[-len(merged) :] != merged:
@@ -177,15 +208,11 @@ class ReasoningJudge(RubricRater):
         return [*suffix[: len(suffix) - len(merged)], *turn[kept:]]
 
 
-def _requests(reasonings: Sequence[list[str] | ScoringError]) -> list[_Request]:
+def _requests(reasonings: Sequence[list[Reasoning] | ScoringError]) -> list[_Request]:
     return [
-        (number, sample, turn_start(text))
+        (number, sample, text)
         for number, texts in enumerate(reasonings)
         if not isinstance(texts, ScoringError)
         for sample, text in enumerate(texts)
+        if not text.is_cut
     ]
-
-
-def turn_start(reasoning: str) -> str:
-    """Return the model's turn up to its answer."""
-    return f"{reasoning}\n\n{ANSWER_LINE}" if reasoning else ANSWER_LINE

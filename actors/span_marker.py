@@ -86,8 +86,7 @@ class SpanMarker(TallyingStage):
         threads: torch's threads on a CPU; None: torch's default.
 
     Raises:
-        ValueError: the model cannot be loaded, or the prompts show a picture and the model does not accept any; with
-            method=claims, the model would answer inside a thought.
+        ValueError: the model cannot be loaded, or the prompts show a picture and the model does not accept any.
     """
 
     INPUTS = schemas.DESCRIBED_ITEMS
@@ -105,8 +104,6 @@ class SpanMarker(TallyingStage):
                 f"model.checkpoint={model.checkpoint}: does not accept pictures, and the prompts of "
                 f"method={settings.method} show one; use a vision-language model"
             )
-        if settings.method == "claims":
-            self.model.chat.refuse_thought()
         self.marking = settings.marking
         self._read = PictureReader()
 
@@ -242,11 +239,14 @@ class LoadedSpanModel(TallyingStage):
         for number, samples in zip(prompts, texts, strict=True):
             if isinstance(samples, ScoringError):
                 results[number] = samples
-            elif samples[0].finish_reason == "length":
-                message = f"the answer reached the limit of {len(samples[0].tokens)} tokens"
+                continue
+            written = self.chat.written(samples[0].tokens)
+            if samples[0].finish_reason == "length" or written.is_open:
+                ended = "ended inside a thought" if written.is_open else "reached the limit"
+                message = f"the answer {ended} after {len(samples[0].tokens)} tokens"
                 results[number] = ScoringError("answer_cut", message)
             else:
-                results[number] = self.chat.written(samples[0].tokens).answer
+                results[number] = written.answer
         return results
 
     def score(self, requests: Sequence[Request]) -> list[tuple[float, ...] | ScoringError]:

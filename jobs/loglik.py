@@ -25,7 +25,7 @@ from jobs.judging import kept_rubric, prompt_trial
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
 from jobs.judging.calibration import keep_sweep, read_reference
 from jobs.judging.items import ItemTables
-from jobs.judging.model_config import ModelsConfig, refuse_thought, run_each, with_condition
+from jobs.judging.model_config import ModelsConfig, check_start, run_each, with_condition
 from jobs.judging.model_run import model_plan, prompt_lines, stream_items
 from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.runtime import lifecycle
@@ -135,7 +135,7 @@ def _checked(cfg: LoglikConfig) -> tuple[AskedPrompt, list[str]]:
         prompt_trial.check(cfg)
         prompt = prompt_for_labels(cfg.prompt)
         prompt.check_model(cfg)
-        refuse_thought(cfg, start=prompt.start)
+        check_start(prompt.start, f"prompt={prompt.instruction.name}: start")
     except ValueError as error:
         raise as_input_error(error) from error
     return prompt, targets

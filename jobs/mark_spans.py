@@ -26,7 +26,7 @@ from jobs.checkpoints.placement import plan_lines
 from jobs.errors import InputError, as_input_error
 from jobs.judging import model_run, prompt_trial
 from jobs.judging.items import ItemTables, Reader, item_units, open_sources
-from jobs.judging.model_config import SeveralModelsConfig, check_model, refuse_thought, run_each, with_condition
+from jobs.judging.model_config import SeveralModelsConfig, check_model, run_each, with_condition
 from jobs.judging.model_run import mark_lines, model_plan, stream_items
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
@@ -137,8 +137,6 @@ def _check(cfg: MarkSpansConfig) -> None:
         SpanLabels.from_dict(cfg.span_labels)
         cfg.draw.check()
         check_model(cfg, shown_by=f"span_prompts {cfg.span_prompts['name']!r}" if cfg.shows_picture else "")
-        if cfg.method == "claims":  # whose answers are scored
-            refuse_thought(cfg)
     except ValueError as error:
         raise as_input_error(error) from error
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.rubrics import thoughts
 from actors.rubrics.rubric_questions import Answer, Question
+from actors.rubrics.thoughts import ANY
 from actors.status import EMPTY_ANSWER, Status, is_blank
 from actors.untrusted import parse_first_json
 
@@ -51,7 +51,7 @@ def parse_answers(text: str | None, questions: Sequence[Question]) -> dict[str, 
         empty = _unparsed(EMPTY_ANSWER, "the text is blank")
         return dict.fromkeys((question.name for question in questions), empty)
     names = {question.name for question in questions}
-    answer = thoughts.split(text or "").answer
+    answer = ANY.split(text or "").answer
     candidates = [candidate for candidate in _objects(answer) if names & set(candidate)]
     if not candidates:
         missing = _unparsed("no_object", "the text contains no JSON object with the name of a question")

@@ -16,12 +16,13 @@ from actors import hub
 from actors.errors import ModelError
 from actors.local_models import is_local, is_ready
 from actors.model_files import is_s3
-from actors.rubrics import pieces, thoughts
+from actors.rubrics import pieces
 from actors.rubrics.pieces import Piece
 from actors.rubrics.prompts import Prompt
 from actors.rubrics.thoughts import Written
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.loading import load_config, load_processor
+from actors.vlm.model_turn import QUESTION
 from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.scoring_requests import AnswerCodes
 from actors.vlm.token_trees import common
@@ -86,11 +87,18 @@ class Chat(ChatFormat):
     ) -> None:
         super().__init__(processor, bounds=bounds, config=config, keeps_pictures=keeps_pictures)
         self.name = name
-        self.start, self.lead, self.turn_end = self._assistant_turn()
+        question = [_user_turn([_text(QUESTION)])]
+        self.open_start = self.render(question)  # a question, up to where the model's turn begins
+        self.start = self.answering(question)  # up to where it answers at once
+        self.lead = self.turn.answer.lead if self.turn.answer else ""  # the white space before its answer
+        self.open_lead = self.lead if self.start == self.open_start else ""  # the white space before what it writes
+        end = self.ids(self.turn.end or "")
+        turn_end: Any = end[0] if end else self.tokenizer.eos_token_id
+        self.turn_end = int(turn_end)
         self._needs_whole = False  # whether suffixes must be tokenised with the whole prompt
         self._is_checked = False
 
-    def tokens(self, prompts: Sequence[Prompt], picture: Pictures) -> PromptTokens:
+    def tokens(self, prompts: Sequence[Prompt], picture: Pictures, *, thinks: bool = False) -> PromptTokens:
         """Tokenise prompts that differ only in their suffixes.
 
         tokens(whole prompt) = shared tokens + suffix tokens, for each prompt. If the tokenizer merges text across the
@@ -98,16 +106,17 @@ class Chat(ChatFormat):
 
         Args:
             picture: PIL image, a sequence of several, or None.
+            thinks: whether the model may think before it answers.
         """
         picture = picture if self.sees_pictures else None
         prompts = self._as_data(prompts)
         shown = prompts[0].pictures(picture)
         if any(not p.suffix or p.suffix != p.suffix.strip() for p in prompts):
             # Some templates trim messages, so that the text before such a suffix differs from the shared text.
-            rendered = [self.rendered(p, picture) for p in prompts]
+            rendered = [self.rendered(p, picture, thinks=thinks) for p in prompts]
             inputs = self.inputs(rendered[0], shown)
             return PromptTokens(inputs, *self._split_whole(rendered, inputs["input_ids"][0].tolist()))
-        head, end = self._frame(prompts[0], picture)
+        head, end = self._frame(prompts[0], picture, thinks=thinks)
         inputs = self.inputs(head + prompts[0].suffix + end, shown)
         ids: list[int] = inputs["input_ids"][0].tolist()
         split = None if self._needs_whole else self._split_in_window(head, [p.suffix + end for p in prompts], ids)
@@ -125,23 +134,33 @@ class Chat(ChatFormat):
         system = self.as_data(first.system)
         return [replace(p, shared=shared, suffix=self.as_data(p.suffix), system=system) for p in prompts]
 
-    def rendered(self, prompt: Prompt, picture: Pictures) -> str:
-        """Return the prompt as the model's template writes it, up to where the model answers."""
-        return self._opened(self.render(prompt.messages(picture if self.sees_pictures else None)), prompt.start)
+    def rendered(self, prompt: Prompt, picture: Pictures, *, thinks: bool = False) -> str:
+        """Return the prompt as the model's template writes it, up to where the model answers, or begins to think."""
+        messages = prompt.messages(picture if self.sees_pictures else None)
+        return self.render(messages) if thinks else self._answering(messages, prompt.start)
 
-    def answers(self, codes: Sequence[str], *, start: str = "") -> AnswerCodes:
+    def _answering(self, messages: list[dict[str, Any]], start: str) -> str:
+        """Return a prompt with the beginning of the model's turn, without trailing space."""
+        if not start:
+            return self.answering(messages)
+        if self.opens_thought(start):
+            raise ModelError(f"the start {start!r} leaves a thought open, in which answers would be scored", self.name)
+        return self.begun(messages, start.rstrip(" "), lead=self.lead)
+
+    def answers(self, codes: Sequence[str], *, start: str = "", written: str | None = None) -> AnswerCodes:
         """Return `codes` as tokens in the model's turn.
 
         Args:
             start: the beginning of the model's turn. A space separates it from the answer, unless it ends in a newline
                 and the tokens split there.
+            written: what the model wrote in its turn before `start`, such as its thought; None: it answers at once.
 
         Raises:
             ValueError: there is no code, a code is empty, or two codes are the same tokens.
         """
         if not codes or not all(codes):
             raise ModelError(f"an empty answer in {list(codes)!r}", self.name)
-        tokens = self._tokens_after(start, codes)
+        tokens = self._tokens_after(start, codes, written)
         bridge = 0
         while all(len(s) > bridge + 1 and s[bridge] == tokens[0][bridge] for s in tokens):
             if self.tokenizer.decode([tokens[0][bridge]]).strip():
@@ -154,11 +173,15 @@ class Chat(ChatFormat):
             return AnswerCodes("code", tokens[0][:bridge], sequences)
         return AnswerCodes("sequence", tokens[0][:bridge], tuple((*s, self.turn_end) for s in sequences))
 
-    def _tokens_after(self, start: str, codes: Sequence[str]) -> list[tuple[int, ...]]:
+    def _tokens_after(self, start: str, codes: Sequence[str], written: str | None) -> list[tuple[int, ...]]:
         """Return the tokens of each code in the opened turn, with the white space before it."""
-        before = self._opened(self.start, start)
+        if written is not None:
+            before = (self.open_start + written + start).rstrip(" ")
+        else:
+            before = self._answering([_user_turn([_text(QUESTION)])], start)
         opened = self.ids(before)
-        spaces = [start[len(start.rstrip(" ")) :] or " "] if start else [self.lead]
+        lead = self.lead if written is None else written[len(written.rstrip(" ")) :]
+        spaces = [start[len(start.rstrip(" ")) :] or " "] if start else [lead]
         for space in ["", *spaces] if start and before.endswith("\n") else spaces:
             tokens = [self.ids(before + space + self.as_data(code)) for code in codes]
             splits = [ids[: len(opened)] == opened and len(ids) > len(opened) for ids in tokens]
@@ -167,9 +190,9 @@ class Chat(ChatFormat):
         code = codes[splits.index(False)]
         raise ValueError(f"{self.name} does not encode the answer {code!r} as separate tokens; use other codes")
 
-    def _frame(self, prompt: Prompt, picture: Pictures) -> tuple[str, str]:
+    def _frame(self, prompt: Prompt, picture: Pictures, *, thinks: bool) -> tuple[str, str]:
         """Return the rendered text before and after the suffix."""
-        rendered = self.rendered(replace(prompt, suffix=_SUFFIX_MARK), picture)
+        rendered = self.rendered(replace(prompt, suffix=_SUFFIX_MARK), picture, thinks=thinks)
         head, mark, end = rendered.rpartition(_SUFFIX_MARK)
         if not mark:
             raise ModelError("its chat template drops the user's text; use an instruction-tuned model", self.name)
@@ -213,21 +236,6 @@ class Chat(ChatFormat):
         if ids[-len(rest) :] != rest:
             raise ModelError("its processor and tokenizer tokenize a prompt differently", self.name)
         return SplitTokens(len(ids) - len(rest), [suffix[shared:] for suffix in tokens])
-
-    def _assistant_turn(self) -> tuple[str, str, int]:
-        """Return the text up to the model's turn, the white space before an answer, and the token ending the turn."""
-        question = [_user_turn([_text("Is it?")])]
-        conversation = [*question, {"role": "assistant", "content": [_text("A")]}]
-        start = self.render(question)
-        whole = self.render(conversation, open_turn=False)
-        match = re.match(r"(\s*)A", whole.removeprefix(start)) if whole.startswith(start) else None
-        end = self.ids(whole.removeprefix(start)[match.end() :]) if match else []
-        turn_end: Any = end[0] if end else self.tokenizer.eos_token_id
-        return start, match[1] if match else "", int(turn_end)
-
-    def _opened(self, rendered: str, start: str) -> str:
-        """Return `rendered` with the beginning of the model's turn, without trailing space."""
-        return rendered + self.lead + start.rstrip(" ") if start else rendered
 
 
 def _user_turn(content: list[dict[str, Any]]) -> dict[str, Any]:
@@ -274,7 +282,7 @@ class ChatEncoder(ChatFormat):
         content: str | list[dict[str, Any]] = pieces.content(turn, [None] * pictures)
         if not self.sees_pictures:  # templates of text models accept only strings
             content = "\n\n".join(piece for piece in turn if isinstance(piece, str) and piece)
-        return self.render(pieces.messages(content, self.as_data(system))) + start
+        return self.begun(pieces.messages(content, self.as_data(system)), start)
 
     def continuation(self, start: str, words: str) -> list[int]:
         """Return the token ids of `words` after `start` in the model's turn.
@@ -282,8 +290,7 @@ class ChatEncoder(ChatFormat):
         Raises:
             ValueError: the tokens of `start` change when `words` follow.
         """
-        # The user's turn is left empty, because text before the model's turn does not change the tokens of that turn.
-        head = self.text([""], 0, start=start)
+        head = self.text([QUESTION], 0, start=start)  # which does not change the tokens of the model's turn
         before, whole = self.ids(head), self.ids(head + self.as_data(words))
         if whole[: len(before)] != before or len(whole) == len(before):
             raise ValueError(
@@ -294,12 +301,12 @@ class ChatEncoder(ChatFormat):
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of generated tokens, without outer white space and special tokens.
 
-        Those that mark thoughts are kept (`actors.rubrics.thoughts`).
+        Those that mark thoughts are kept.
         """
         options = {"clean_up_tokenization_spaces": False}
         parts = (
             self.tokenizer.decode(list(part), skip_special_tokens=not is_mark, **options)
-            for is_mark, part in groupby(ids, key=self._thought_marks.__contains__)
+            for is_mark, part in groupby(ids, key=self._thought_tokens.__contains__)
         )
         return "".join(parts).strip()
 
@@ -309,12 +316,12 @@ class ChatEncoder(ChatFormat):
         Args:
             start: the beginning of the model's turn.
         """
-        return thoughts.split(self.decode(ids), opened=bool(self.opened_thought(start)))
+        return self.turn.marks.split(self.decode(ids), opened=self.opens_thought(start))
 
     @cached_property
-    def _thought_marks(self) -> frozenset[int]:
+    def _thought_tokens(self) -> frozenset[int]:
         special = {str(token): number for number, token in self.tokenizer.added_tokens_decoder.items() if token.special}
-        return frozenset(special[token] for token in thoughts.marks(special))
+        return frozenset(special[token] for token in self.turn.marks.tokens(special, texts=self.turn.mark_texts))
 
 
 def tokens_of_sizes(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import jinja2.sandbox
 
-from actors.rubrics import thoughts
 from actors.rubrics.templates import BoundedSandbox
 from actors.special_tokens import DataTexts, special_tokens
 from actors.vlm import model_inputs
 from actors.vlm.model_inputs import picture_tokens
+from actors.vlm.model_turn import ModelTurn, read_turn, unknown_variables, variables_of
 from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 # The forms in which templates accept the text of a system's turn: a list of pieces, a string, or not at all.
 _AS_PIECES, _AS_STRING, _IN_USERS_TURN = "pieces", "string", "user"
 _SYSTEM_FORMS = (_AS_PIECES, _AS_STRING)
-OPENS_THOUGHT = (
-    "opens a thought ({mark}) that its prompts do not close, so that answers would be scored inside it; use a model "
-    "without thoughts, a template that closes it, or remine generate, whose texts come after the thought"
-)
-_QUESTION = "Is it?"
 _PROBE = 'Grade it,\nor "both".'  # differs if a template prints a list instead of its texts
 
 
@@ -51,14 +46,16 @@ class ChatFormat:
     The system's turn replaces a template's default text (Qwen's). If a template accepts none, or none together with a
     picture (Llama 3.2 Vision), its text is put before that of the user's turn, and `moves_system` is set.
 
+    The template's variables are those that the processor carries (`actors.vlm.loading.with_variables`).
+
     Args:
         bounds: bounds of a picture's pixels as the model sees it; by default the processor's.
         config: the model's config, needed only to count the tokens of pictures.
         keeps_pictures: whether `inputs` contains the pictures themselves, for vLLM (`pack_for_vllm`).
 
     Raises:
-        ValueError: the model has no chat template, or its template omits the picture or exceeds the limits of rubrics'
-            templates.
+        ValueError: the model has no chat template, or its template does not read a variable that the user set, omits
+            the picture or exceeds the limits of rubrics' templates.
     """
 
     def __init__(
@@ -82,9 +79,13 @@ class ChatFormat:
             raise ValueError("the model has no chat template; use an instruction-tuned model")
         renderer = processor if processor_template or not self.sees_pictures else self.tokenizer
         self._template: Callable[..., str] = renderer.apply_chat_template
-        self._options: dict[str, str] = {}
+        self._source = template.get("default", "") if isinstance(template, Mapping) else str(template)
+        self._variables: dict[str, Any] = dict(getattr(processor, "template_variables", None) or {})
+        self._options: dict[str, Any] = dict(self._variables)
         if isinstance(template, str) and _TODAY.search(template):
             self._options["chat_template"] = _TODAY.sub(_as_of_day, template)
+        if reason := unknown_variables(self._source, self._variables):
+            raise ValueError(reason)
         marks = {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
         # Converts a text so that special tokens of the model (the end of a turn, a picture) are read as text.
         self.as_data = DataTexts(special_tokens(self.tokenizer) | marks)
@@ -97,24 +98,49 @@ class ChatFormat:
             if not self._shows_pictures():
                 raise ValueError("the model's chat template drops the picture; its answers would not depend on it")
 
-    def opened_thought(self, start: str = "") -> str:
-        """Return the mark with which a prompt opens a thought that it does not close; empty if it opens none.
+    @cached_property
+    def turn(self) -> ModelTurn:
+        """How the model's turn begins (`actors.vlm.model_turn`)."""
+        _, names = variables_of(self._source)
+        switches = [name for name in names if name not in self._variables]
+        return read_turn(self.render, switches=switches, response=getattr(self.tokenizer, "response_template", None))
+
+    def opens_thought(self, start: str = "") -> bool:
+        """Return whether the model begins to write inside a thought that the prompt opened.
 
         Args:
             start: the beginning of the model's turn.
         """
-        return thoughts.unclosed(self._opening + start)
+        if start and not self.turn.marks.pattern.search(start):
+            return False  # `begun` closed the thought
+        return bool(self.turn.marks.unclosed(start, opened=self.turn.opened))
 
-    @cached_property
-    def _opening(self) -> str:
-        """The text between a user's turn and what the model writes."""
-        prompt = self.render([{"role": "user", "content": [{"type": "text", "text": _QUESTION}]}])
-        return prompt.rpartition(_QUESTION)[2]
+    def begun(self, messages: list[dict[str, Any]], start: str = "", *, lead: str = "") -> str:
+        """Return the prompt in which the model's turn begins with `start`, or with nothing.
 
-    def refuse_thought(self, start: str = "") -> None:
-        """Raise ValueError if the model would answer inside a thought; see `opened_thought`."""
-        if mark := self.opened_thought(start):
-            raise ValueError(f"the model's chat template {OPENS_THOUGHT.format(mark=mark)}")
+        With a start, the model answers at once: its thought, if any, is closed before it, unless the start itself has
+        the marks of a thought.
+
+        Args:
+            lead: white space before the start.
+        """
+        if not start or self.turn.marks.pattern.search(start):
+            return self.render(messages) + (lead + start if start else "")
+        return self.answering(messages) + lead + start
+
+    def answering(self, messages: list[dict[str, Any]]) -> str:
+        """Return the prompt in which the model answers at once, without a thought or after one that is closed.
+
+        Raises:
+            ValueError: the template opens a thought, and does not tell how it ends.
+        """
+        if (answer := self.turn.answer) is None:
+            raise ValueError(
+                f"the model's chat template opens a thought ({self.turn.opened}) and does not say what closes it, so that "
+                "answers would be scored inside it; close it in the prompt (answer_start, start), or by a variable of "
+                "the template (model.template)"
+            )
+        return answer.of(self.render(messages, variables=answer.variables))
 
     def token_starts(self, text: str) -> list[int]:
         """Return, for each token of `text` on its own, the index of its first character."""
@@ -146,17 +172,21 @@ class ChatFormat:
         """Return the tokens of the pictures in `inputs` (`actors.vlm.model_inputs.picture_tokens`); None if unknown."""
         return None if self._config is None else picture_tokens(self._config, inputs)
 
-    def render(self, messages: list[dict[str, Any]], *, open_turn: bool = True) -> str:
+    def render(
+        self, messages: list[dict[str, Any]], *, open_turn: bool = True, variables: Mapping[str, Any] | None = None
+    ) -> str:
         """Return the template's text of `messages`.
 
         Args:
             messages: the system's turn as one text (optional), the user's turn, and any later ones.
             open_turn: whether to end where the model's turn begins.
+            variables: variables of the template, besides the user's.
         """
         if messages[0]["role"] == "system":
             messages = self._with_system(messages)
         rendered = messages if self._takes_pieces else [self._as_string(message) for message in messages]
-        return self._template(rendered, tokenize=False, add_generation_prompt=open_turn, **self._options)
+        options = {**self._options, **(variables or {})}
+        return self._template(rendered, tokenize=False, add_generation_prompt=open_turn, **options)
 
     def _with_system(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return messages with the text of the system's turn in a form that the template accepts."""

@@ -78,6 +78,7 @@ def load_model(settings: ModelSettings, *, threads: int | None = None) -> Loaded
         device_map=settings.device_map,
         offload=settings.offload,
     )
+    processor = with_variables(processor, settings.template)
     return LoadedModel(model, processor, model_facts(model, model=settings.checkpoint, revision=settings.revision))
 
 
@@ -217,6 +218,12 @@ def completed(processor: ProcessorMixin, config: PretrainedConfig) -> ProcessorM
     return processor
 
 
+def with_variables(processor: Processor, variables: Mapping[str, Any]) -> Processor:
+    """Make a processor carry variables of its chat template, for `actors.vlm.chat_format.ChatFormat`; return it."""
+    processor.template_variables = dict(variables)
+    return processor
+
+
 class TextProcessor:
     """A tokenizer with a processor's interface, for text models; pictures in messages are left out."""
 
@@ -268,11 +275,14 @@ def model_facts(loaded: Vlm, *, model: str, revision: str | None = None, engine:
     )
 
 
-def load_processor(model: str, *, revision: str | None = None, local_only: bool = False) -> Processor:
+def load_processor(
+    model: str, *, revision: str | None = None, local_only: bool = False, variables: Mapping[str, Any] | None = None
+) -> Processor:
     """Return a model's processor (`TextProcessor` for a text model); loads no weights and runs no remote code.
 
     Args:
         local_only: whether to use only a folder or the hub's cache.
+        variables: variables of its chat template, such as those of `ModelSettings.template`.
 
     Raises:
         ValueError: the model does not exist, its files are invalid, or it accepts pictures and its processor does not.
@@ -288,9 +298,9 @@ def load_processor(model: str, *, revision: str | None = None, local_only: bool 
     config = load_config(model, revision=revision, local_only=local_only)
     if hasattr(processor, "image_processor"):
         whole: Processor = completed(processor, config)
-        return whole
+        return with_variables(whole, variables or {})
     refuse_blind(model, config)
-    return TextProcessor(processor)
+    return with_variables(TextProcessor(processor), variables or {})
 
 
 def load_config(model: str, *, revision: str | None = None, local_only: bool = False) -> PretrainedConfig:

@@ -1,15 +1,13 @@
 """Checks before a run, without loading weights, that a model exists and generates text."""
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from actors import hub, model_files
-from actors.errors import ModelError, first_line
+from actors.errors import ModelError
 from actors.local_models import is_local
-from actors.rubrics import thoughts
 from actors.untrusted import parse_json
 from actors.vlm.families import FAMILIES
 
@@ -25,7 +23,6 @@ LARGEST_SIZE = 2**24
 # Each tokenizer has one of the first files, and each picture processor one of the second.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
-log = logging.getLogger(__name__)
 
 
 def check_vlm(model: str, *, revision: str | None = None) -> bool:
@@ -56,27 +53,24 @@ def model_type(model: str, *, revision: str | None = None) -> str:
     return str(_config(model, files)["model_type"])
 
 
-def opened_thought(model: str, *, revision: str | None = None, start: str = "", local_only: bool = False) -> str:
-    """Return the mark with which prompts open a thought that they do not close; empty if they open none.
-
-    A template that cannot be rendered without its tokenizer counts as one that opens none: workers look again
-    (`actors.vlm.chat_format.ChatFormat.refuse_thought`).
+def check_template(
+    model: str, variables: Mapping[str, Any], *, revision: str | None = None, local_only: bool = False
+) -> None:
+    """Check that a model's chat template reads all variables that are passed to it.
 
     Args:
         model: as for `check_vlm`.
-        start: the beginning of the model's turn.
         local_only: whether to read only a folder or the hub's cache, and to build nothing.
 
     Raises:
-        ValueError: the model cannot be reached.
+        ValueError: it does not read one of them, or the model cannot be reached.
     """
-    if local_only and not _is_here(model, revision):
-        return ""
-    template = _template(_files(model, revision, local_only=local_only))
-    if not thoughts.MARKS.search(template):  # without rendering, which imports transformers
-        return ""
-    question = "Is it?"
-    return thoughts.unclosed(_rendered(template, question).rpartition(question)[2] + start)
+    if not variables or (local_only and not _is_here(model, revision)):
+        return
+    from actors.vlm.model_turn import unknown_variables
+
+    if reason := unknown_variables(_template(_files(model, revision, local_only=local_only)), variables):
+        raise ValueError(reason)
 
 
 def _is_here(model: str, revision: str | None) -> bool:
@@ -102,27 +96,6 @@ def _template(files: "_ModelFiles") -> str:
     if isinstance(template, list):  # several by name
         template = next((entry.get("template") for entry in template if entry.get("name") == "default"), None)
     return template if isinstance(template, str) else ""
-
-
-def _rendered(template: str, question: str) -> str:
-    """Return a user's turn and the opening of the model's; empty if the template cannot be rendered."""
-    from transformers.utils.chat_template_utils import render_jinja_template
-
-    from actors.vlm.chat_format import bound_templates
-
-    bound_templates()
-
-    tokens = {"bos_token": "", "eos_token": "", "unk_token": "", "pad_token": ""}
-    for content in ([{"type": "text", "text": question}], question):
-        messages = [[{"role": "user", "content": content}]]
-        try:
-            (text,), _ = render_jinja_template(messages, chat_template=template, add_generation_prompt=True, **tokens)
-        except Exception as error:  # templates are code of others
-            log.debug("a chat template was not rendered (%s)", first_line(error))
-            continue
-        if question in text:
-            return str(text)
-    return ""
 
 
 class HeadCounts(NamedTuple):

@@ -26,7 +26,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from actors.rubrics import checks, thoughts
+from actors.rubrics import checks
+from actors.rubrics.thoughts import ANY
 
 KINDS = ("full", "hedge", "blocked", "drop_event")
 LISTS = ("refusal", "offer", "but", "turn", "blocked", "drop_event")
@@ -83,7 +84,7 @@ class RefusalRules:
         """
         if finish_reason == "filter":
             return Refusal("blocked", answered=False)
-        plain = _plain(thoughts.split(text or "").answer)
+        plain = _plain(ANY.split(text or "").answer)
         sentences = [part.strip() for part in _SENTENCES.split(plain) if part.strip()]
         if not sentences:
             return None

@@ -50,7 +50,7 @@ class AnswerScorer:
         self.label = f"model {getattr(config, '_name_or_path', '') or config.model_type!r}"
         self.chat = Chat(processor, name=self.label, bounds=bounds, config=config, keeps_pictures=keeps_pictures)
         self.sees_pictures = self.chat.sees_pictures
-        self._codes: dict[tuple[tuple[str, ...], str], AnswerCodes] = {}
+        self._codes: dict[tuple[tuple[str, ...], str, str | None], AnswerCodes] = {}
 
     @property
     def engine(self) -> str:
@@ -75,20 +75,20 @@ class AnswerScorer:
             raise ValueError(f"{self.label} does not encode the answer code {long!r} as one token; use other codes")
         return [sequence[0] for sequence in answers.sequences]
 
-    def answers(self, codes: Sequence[str], *, start: str = "") -> AnswerCodes:
+    def answers(self, codes: Sequence[str], *, start: str = "", written: str | None = None) -> AnswerCodes:
         """Return `codes` as tokens, with the rule by which they are scored.
 
         Args:
-            start: the beginning of the model's turn.
+            start, written: as for `Chat.answers`.
 
         Raises:
             ValueError: there are no codes, a code is empty, or two codes are the same tokens.
         """
-        key = (tuple(codes), start)
+        key = (tuple(codes), start, written)
         if key not in self._codes:
             if len(self._codes) >= MAX_CACHED_CODES:  # with reasoning, each answer has a different start
                 self._codes.clear()
-            self._codes[key] = self.chat.answers(codes, start=start)
+            self._codes[key] = self.chat.answers(codes, start=start, written=written)
         return self._codes[key]
 
     def score(self, requests: Sequence[ScoringRequest]) -> list[Scores | ScoringError]:

@@ -27,6 +27,8 @@ class ModelSettings(Settings):
     )
     max_pixels: int | None = 1_003_520  # width x height of a picture as the model sees it; null: the model's own bound
     min_pixels: int | None = None  # rarely: smaller pictures are enlarged to it; null: as the model's processor does
+    # rarely: variables of the model's chat template, such as {enable_thinking: false} (docs/judging.md, thinking)
+    template: dict[str, Any] = field(default_factory=dict)
 
     @property
     def bounds(self) -> PixelBounds:

@@ -96,7 +96,7 @@ class VllmModel:
             self.generation_config = GenerationConfig.from_pretrained(source, **options)
         except OSError:  # the model has no such file
             self.generation_config = GenerationConfig.from_model_config(self.config)
-        self.processor = load_processor(model.checkpoint, revision=model.revision)
+        self.processor = load_processor(model.checkpoint, revision=model.revision, variables=model.template)
         cache = int(memory_budget_gb * 1e9) if memory_budget_gb else None
         if device == "cpu":
             cache = cache or int(memory.SHARE * memory.free_cpu_bytes())

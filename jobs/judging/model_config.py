@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from actors.rubrics.thoughts import ANY
 from actors.settings import ConditionSettings, Location, RuntimeOnly
 from actors.vlm.settings import ClosedSettings, ContextSettings, ReasoningSettings
 from jobs.checkpoints.placement import check_dtype
@@ -92,23 +93,17 @@ class UsesModel(Protocol):
         """Whether the job stops after it has printed its plan."""
 
 
-def refuse_thought(cfg: UsesModel, *, start: str = "") -> None:
-    """Check that the model answers after its thoughts rather than inside one; reads its chat template.
-
-    With plan=true the template is read only if it is on this machine.
+def check_start(start: str, key: str) -> None:
+    """Check that the beginning of the model's turn leaves no thought open, inside which answers would be scored.
 
     Args:
-        start: the beginning of the model's turn, which may close the thought.
+        key: what has the start, for the message.
 
     Raises:
-        ValueError: the template opens a thought, inside which the answers would be scored.
+        ValueError: it does.
     """
-    from actors.vlm.chat_format import OPENS_THOUGHT
-    from actors.vlm.model_checks import opened_thought
-
-    name = cfg.model.checkpoint
-    if mark := opened_thought(name, revision=cfg.model.revision, start=start, local_only=cfg.only_plans):
-        raise ValueError(f"model.checkpoint={name}: its chat template {OPENS_THOUGHT.format(mark=mark)}")
+    if mark := ANY.unclosed(start):
+        raise ValueError(f"{key}: opens a thought ({mark}) that it does not close; close it, or leave it out")
 
 
 def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
@@ -125,15 +120,18 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
         ValueError: the model, its dtype or its bounds of pixels cannot be used.
         InputError: `input` is not a table of images or items; raised before a model is looked up or built.
     """
-    from actors.vlm.model_checks import check_vlm
+    from actors.vlm.model_checks import check_template, check_vlm
     from jobs.store.reading import refuse_early
 
     check_dtype(cfg.model.dtype, prefix="model.")
     check_bounds(cfg.model)
+    name, revision = cfg.model.checkpoint, cfg.model.revision
     if cfg.only_plans:
+        check_template(name, cfg.model.template, revision=revision, local_only=True)
         return None
     refuse_early(cfg.input, "images", "items", key="input")
-    sees_pictures = check_vlm(cfg.model.checkpoint, revision=cfg.model.revision)
+    sees_pictures = check_vlm(name, revision=revision)
+    check_template(name, cfg.model.template, revision=revision)
     if shown_by and not sees_pictures:
         raise ValueError(
             f"model.checkpoint={cfg.model.checkpoint}: does not accept pictures, and {shown_by} shows one; "

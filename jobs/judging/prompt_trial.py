@@ -263,7 +263,7 @@ def marking_lines(
     shown = yield from model_to_show(model)
     from actors.vlm.loading import load_processor
 
-    processor = load_processor(shown.checkpoint, revision=shown.revision)
+    processor = load_processor(shown.checkpoint, revision=shown.revision, variables=shown.template)
     yield "prompts, with the first words of each text in place of the model's answers:"
     read = PictureReader()
     for item in items.to_pylist():

@@ -24,7 +24,7 @@ from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings
 from jobs.errors import InputError, as_input_error
 from jobs.judging import kept_rubric, own_questions, prompt_trial, vllm_engine
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
-from jobs.judging.model_config import MethodConfig, OwnQuestionsConfig, check_model, refuse_thought
+from jobs.judging.model_config import MethodConfig, OwnQuestionsConfig, check_model, check_start
 from jobs.judging.model_run import model_plan
 from jobs.judging.own_questions import OwnQuestionsReader
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
@@ -95,7 +95,7 @@ def check(cfg: MethodConfig) -> CheckedKeys:
             default_targets(rubric, targets)
         own_questions.check(cfg, rubric)
         sees_pictures = check_model(cfg)
-        refuse_thought(cfg, start=rubric.answer_start if cfg.method == "closed" else "")
+        check_start(rubric.answer_start, f"rubric={rubric.name}: answer_start")
         _check_family(cfg)
         return CheckedKeys(rubric, targets, sees_pictures)
     except InputError:

@@ -159,7 +159,7 @@ def test_a_thought_is_kept_apart_from_the_text(generator: Generator, monkeypatch
     text = "<think>Hm.</think>I cannot do it."
     assert columns()[:4] == ("refused", "full", "full", "I cannot do it.")
     text = "<think>Hm."
-    assert columns() == ("unparsed", "empty_answer", None, "", "Hm.")
+    assert columns() == ("truncated", "answer_cut", None, "", "Hm.")
     assert columns("length") == ("truncated", "answer_cut", None, "", "Hm.")
     text, generator.start = "Hm.</think>A square.", "<think>\n"
     assert columns() == ("ok", None, None, "A square.", "Hm.")

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 
 from actors import reasoning_judge
-from actors.reasoning_judge import turn_start
+from actors.reasoning_judge import ANSWER_LINE, Reasoning
 from actors.rubrics.prompts import PromptBuilder
 from actors.vlm import model_inputs
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated
 from actors.vlm.scoring_requests import Scores
 from actors.vlm.settings import CLOSING_TOKENS, ReasoningSettings
+from actors.vlm.token_trees import common
 from jobs.tables import conform, table
 from tests.actors.rubric_stages import RubricStages, closed, model_settings, reasoned
 from tests.actors.vlm.helpers import png
@@ -91,8 +92,7 @@ def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypat
     monkeypatch.setattr(rater.chat, "decode", lambda _: "It is a castle.\n**Final answer:** 2")
     rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
     assert rows[0]["comment"] == "It is a castle."
-    start = turn_start("It is a castle.")
-    assert start == "It is a castle.\n\nFinal answer:"
+    start = "It is a castle.\n\nFinal answer:"
     # the same from one forward pass over the whole text
     text = rater.processor.tokenizer.decode(prompts[0]["input_ids"][0]) + start + " "
     ids = rater.chat.ids(text)
@@ -102,7 +102,6 @@ def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypat
         logits = rater.model(**inputs, use_cache=False).logits[0, -1]
     codes = rater.scorer.check_codes(("1", "2", "3"))
     assert rows[0]["probabilities"] == pytest.approx(logits[codes].double().softmax(-1).tolist(), abs=1e-5)
-    assert turn_start("") == "Final answer:"
 
 
 def test_a_reasoning_that_fails_leaves_the_others(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +139,7 @@ def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric
     prompts = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)
     for row, entry in zip(rows, (entry for entry in prompts for _ in (0, 1)), strict=True):
         suffix = f"{entry.prompt.suffix}\n\n{REASONING_INSTRUCTION}"
-        prompt = replace(entry.prompt, suffix=suffix, start=turn_start(row["comment"]))
+        prompt = replace(entry.prompt, suffix=suffix, start=f"{row['comment']}\n\n{ANSWER_LINE}")
         (alone,) = judge.rater.scorer.score([ScoringRequest(prompt, decode_rgb(png(1)), entry.question.codes)])
         assert isinstance(alone, Scores)
         assert row["probabilities"] == pytest.approx(alone.probabilities, abs=1e-5)
@@ -173,9 +172,9 @@ def test_each_sample_has_a_seed_by_item_target_and_question(
 def test_an_opening_merged_with_the_reasoning_is_replaced(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = judge.rater.scorer.chat
     tokens = {
-        chat.start: [1, 2, 3],
-        chat.start + chat.lead + "x": [1, 2, 9],
-        chat.start + chat.lead + "y": [1, 2, 3, 4],
+        chat.open_start: [1, 2, 3],
+        chat.open_start + "x": [1, 2, 9],
+        chat.open_start + "y": [1, 2, 3, 4],
     }
     monkeypatch.setattr(chat, "ids", tokens.__getitem__)
     assert judge.rater._with_turn([7, 3], "x") == [7, 9]
@@ -195,7 +194,10 @@ def test_the_written_answer_is_left_out_of_the_reasoning(judge: RubricStages, mo
     assert texts["A <|im_end|>"] != "A <|im_end|>"
     monkeypatch.setattr(judge.rater.chat, "decode", lambda tokens: tokens[0])
     written: list[Any] = [[text] for text in texts]
-    assert [judge.rater._reasoning(Generated(text, "stop")) for text in written] == list(texts.values())
+    reasonings = [judge.rater._reasoning(Generated(text, "stop")) for text in written]
+    assert reasonings == [
+        Reasoning(text, f"{text}\n\n" if text else "", ANSWER_LINE, is_cut=False) for text in texts.values()
+    ]
 
 
 def test_engines_of_closed_answers_write_no_reasoning(rubric: dict[str, Any]) -> None:
@@ -283,3 +285,61 @@ def test_the_memory_is_that_of_both_engines(judge: RubricStages, monkeypatch: py
     loaded = copy.copy(judge.rater)
     loaded._load(model_settings(), None)
     assert budgets == [("texts", 0.25), ("answers", 0.25)]
+
+
+def test_a_model_thinks_before_its_answer(rubric: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prompts open a thought: it is asked as for closed answers, and these follow the end of the thought."""
+    import torch
+
+    from actors.vlm import loading
+
+    load_processor, load_model = loading.load_processor, loading.load_model
+    processor = load_processor("local:qwen2.5-vl-tiny")
+    begin = "'<|im_start|>assistant\n'"
+    template = str(processor.chat_template).replace(
+        begin.replace("\n", "\\n"), f"{begin[:-1]}<muse>\n'".replace("\n", "\\n")
+    )
+    assert template != processor.chat_template
+
+    def thinking(processor: Any) -> Any:
+        processor.chat_template = template
+        return processor
+
+    monkeypatch.setattr(
+        "actors.preparers.load_processor", lambda *names, **keys: thinking(load_processor(*names, **keys))
+    )
+    monkeypatch.setattr(
+        "actors.rubric_rater.load_model",
+        lambda *names, **keys: (loaded := load_model(*names, **keys))._replace(processor=thinking(loaded.processor)),
+    )
+    judge = reasoned(rubric | {"answer_start": "My score:"}, samples=3, max_tokens=9, targets=["Peru"])
+    rater = judge.rater
+    prompts: list[Any] = []
+    texts = {0: "A castle. Final answer: 2", 1: "A castle. Final answer: 2\n</muse>\n\nFinal answer: 3", 2: "</muse>2"}
+
+    def generate(inputs: Any, *, seeds: Any, sampling: Any) -> Any:
+        prompts.extend(inputs)
+        return [[Generated([number], "stop") for number in texts]]
+
+    monkeypatch.setattr(rater.engine, "generate", generate)
+    monkeypatch.setattr(rater.chat, "decode", lambda tokens: texts[tokens[0]])
+    cut, row, empty = judge(batch([[png(1)]], ["ok"])).to_pylist()
+    text = rater.processor.tokenizer.decode(prompts[0]["input_ids"][0])
+    assert text.endswith("The culture is Peru.<|im_end|>\n<|im_start|>assistant\n<muse>\n"), "nothing asks it to reason"
+    assert (cut["status"], cut["error_kind"], cut["value"], cut["comment"]) == (
+        "truncated",
+        "answer_cut",
+        None,
+        texts[0],
+    )
+    assert (row["status"], row["comment"]) == ("ok", texts[0]), "its own answer is left out"
+    assert (empty["status"], empty["comment"]) == ("ok", "")
+    for answered, thought in ((row, texts[0]), (empty, "")):  # the same from one pass over the whole text
+        ids = rater.chat.ids(f"{text}{thought}\n</muse>\n\nMy score: ")
+        kept = common(ids, prompts[0]["input_ids"][0].tolist())  # line ends of the prompt and the thought may merge
+        inputs = model_inputs.extended(model_inputs.cut(prompts[0], kept), ids[kept:])
+        rater.model.model.rope_deltas = None
+        with torch.inference_mode():
+            logits = rater.model(**inputs, use_cache=False).logits[0, -1]
+        codes = [sequence[0] for sequence in rater.scorer.answers(("1", "2", "3"), start="My score:").sequences]
+        assert answered["probabilities"] == pytest.approx(logits[codes].double().softmax(-1).tolist(), abs=1e-5)

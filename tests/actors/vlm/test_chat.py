@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.rubrics.prompts import Prompt
+from actors.rubrics.thoughts import ANY
 from actors.vlm import chat as chat_module
 from actors.vlm.chat import Chat, ChatEncoder, PromptText, SplitTokens
 from actors.vlm.loading import TextProcessor
@@ -290,7 +291,7 @@ def test_a_processor_that_disagrees_with_its_tokenizer() -> None:
 
 def test_a_template_that_leaves_the_text_out(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = chat_of()
-    monkeypatch.setattr(chat, "rendered", lambda *_: "user: <end>")
+    monkeypatch.setattr(chat, "rendered", lambda *_, **__: "user: <end>")
     with pytest.raises(ValueError, match="drops the user's text"):
         chat.tokens(prompts("Is it blue?"), None)
 
@@ -312,6 +313,7 @@ def test_what_is_encoded_and_decoded() -> None:
     assert chat.encode(turn, ["P1", "P2"], start="It", system="You compare.") == (asked, ["P2", "P1"])
     added = {7: Added("[THINK]", special=True), 8: Added("<end>", special=True)}
     chat.tokenizer = SimpleNamespace(decode=lambda ids, **options: f" {ids} {options}\n", added_tokens_decoder=added)
+    chat.turn = SimpleNamespace(marks=ANY, mark_texts=())
     skipped = "{'skip_special_tokens': True, 'clean_up_tokenization_spaces': False}"
     assert chat.decode((5, 6)) == f"[5, 6] {skipped}"
     kept = skipped.replace("True", "False")

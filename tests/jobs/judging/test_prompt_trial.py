@@ -352,9 +352,11 @@ def test_items_without_a_prompt_are_printed_with_their_reason(
     monkeypatch.setattr(prompt_trial, "model_to_show", returning)
     monkeypatch.setattr(prompt_trial, "describe", lambda item, *_, **__: described[item["item_id"]])
     monkeypatch.setattr(prompt_trial, "_lines", lambda asked, *_: [f"{len(asked)} lines"])
-    monkeypatch.setattr("actors.vlm.loading.load_processor", lambda name, revision: loaded.append((name, revision)))
+    monkeypatch.setattr(
+        "actors.vlm.loading.load_processor", lambda name, revision, variables: loaded.append((name, revision))
+    )
     settings: Any = SimpleNamespace(kinds=KINDS, shows_picture=True, marking=SimpleNamespace(mark=mark))
-    model: Any = SimpleNamespace(checkpoint="me/seven", revision="abc")
+    model: Any = SimpleNamespace(checkpoint="me/seven", revision="abc", template={})
 
     def printed() -> list[str]:
         nothing: Any = None
