@@ -1,8 +1,8 @@
 """Rate items by the likelihood of each allowed answer after written reasoning: `judge method=reasoned`.
 
 The model first writes its reasoning, which becomes the beginning of its turn, after which the allowed answers are
-scored. The result has the full distribution, and no text is parsed. A model whose prompts open a thought is not asked to
-reason: the answers, after the rubric's start, follow its own thought.
+scored. The result has the full distribution, and no text is parsed. A model whose prompts open a thought is not asked
+to reason: the answers, after the rubric's start, follow its own thought.
 
 CAIRE's prompt also asks for step-by-step reasoning (section 5.2, figure 8), but CAIRE reads the answer from the
 likelihoods of the score tokens alone (section 3.2) and generates no reasoning; this stage does.

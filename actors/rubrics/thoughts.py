@@ -3,7 +3,7 @@
 The marks differ: `<think>…</think>` (Qwen, DeepSeek, GLM; also `<thinking>`, `<seed:think>`, `<|begin_of_thought|>`),
 `[THINK]…[/THINK]` (Magistral), `◁think▷…◁/think▷` (Kimi), `<|START_THINKING|>…<|END_THINKING|>` (Command), and
 channels, `<|channel|>analysis<|message|>…<|end|>` (gpt-oss) and `<|channel>thought…<channel|>` (Gemma 4). `ANY` has
-these, for texts of which the model is unknown; `Marks.of` adds those that a model's chat template writes or its
+these, for texts of which the model is unknown; `ThoughtMarks.of` adds those that a model's chat template writes or its
 tokenizer declares (`actors.vlm.model_turn`). A thought considers answers that the model does not give.
 """
 
@@ -52,13 +52,13 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Marks:
+class ThoughtMarks:
     """How thoughts are marked: a pattern with the groups `open`, `close` and `end` (of a turn, which closes too)."""
 
     pattern: re.Pattern[str]
 
     @classmethod
-    def of(cls, opens: Iterable[str] = (), closes: Iterable[str] = ()) -> "Marks":
+    def of(cls, opens: Iterable[str] = (), closes: Iterable[str] = ()) -> "ThoughtMarks":
         """Return the marks of `ANY` and those of one model.
 
         Args:
@@ -83,7 +83,8 @@ class Marks:
             (thoughts if inside or (mark["close"] and not thoughts) else answers).append(text[before : mark.start()])
             inside, before = bool(mark["open"]), mark.end()
         (thoughts if inside else answers).append(text[before:])
-        return Written(*("\n".join(filter(None, map(str.strip, part))) for part in (thoughts, answers)), is_open=inside)
+        thought, answer = ("\n".join(filter(None, map(str.strip, part))) for part in (thoughts, answers))
+        return Written(thought, answer, is_open=inside)
 
     def unclosed(self, text: str, *, opened: str = "") -> str:
         """Return the mark with which `text` opens a thought that it does not close; empty if there is none.
@@ -118,7 +119,7 @@ class Marks:
         }
 
 
-ANY = Marks.of()
+ANY = ThoughtMarks.of()
 
 
 def closing(text: str) -> tuple[str, str] | None:

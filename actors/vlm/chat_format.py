@@ -132,13 +132,13 @@ class ChatFormat:
         """Return the prompt in which the model answers at once, without a thought or after one that is closed.
 
         Raises:
-            ValueError: the template opens a thought, and does not tell how it ends.
+            ValueError: the template opens a thought, and nothing in it says what ends it.
         """
         if (answer := self.turn.answer) is None:
             raise ValueError(
-                f"the model's chat template opens a thought ({self.turn.opened}) and does not say what closes it, so that "
-                "answers would be scored inside it; close it in the prompt (answer_start, start), or by a variable of "
-                "the template (model.template)"
+                f"the model's chat template opens a thought ({self.turn.opened}) and does not say what closes it, so "
+                "that answers would be scored inside it; close it in the prompt (answer_start, start), or by a "
+                "variable of the template (model.template)"
             )
         return answer.of(self.render(messages, variables=answer.variables))
 

@@ -220,7 +220,8 @@ def completed(processor: ProcessorMixin, config: PretrainedConfig) -> ProcessorM
 
 def with_variables(processor: Processor, variables: Mapping[str, Any]) -> Processor:
     """Make a processor carry variables of its chat template, for `actors.vlm.chat_format.ChatFormat`; return it."""
-    processor.template_variables = dict(variables)
+    with_attributes: Any = processor  # of transformers, or ours; neither declares the attribute
+    with_attributes.template_variables = dict(variables)
     return processor
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import jinja2
 import jinja2.meta
 from jinja2 import nodes
 
-from actors.rubrics.thoughts import ANY, Marks, closing
+from actors.rubrics.thoughts import ANY, ThoughtMarks, closing
 
 QUESTION = "Is it?"
 _ANSWER, _THOUGHT = "REMINE7ANSWER", "REMINE7THOUGHT"  # no template changes them
@@ -68,7 +67,7 @@ class ModelTurn(NamedTuple):
         end: what ends the turn; None if the template writes nothing after an answer, or no finished turn.
     """
 
-    marks: Marks
+    marks: ThoughtMarks
     mark_texts: tuple[str, ...]
     opened: str
     before_thought: str
@@ -98,7 +97,7 @@ def variables_of(source: str) -> tuple[frozenset[str], tuple[str, ...]]:
     read = jinja2.meta.find_undeclared_variables(tree) - GIVEN - environment.globals.keys()
     read = {name for name in read if not name.endswith("_token")}
     names = list(tree.find_all(nodes.Name))
-    stored, arguments = ({name.name for name in names if name.ctx == kind} for kind in ("store", "param"))
+    stored = {name.name for name in names if name.ctx == "store"}
     tested = {
         test.node.name
         for test in tree.find_all((nodes.Test, nodes.Filter))
@@ -115,8 +114,8 @@ def unknown_variables(source: str, variables: Variables) -> str:
     """
     if not variables:
         return ""
-    if given := sorted(GIVEN & variables.keys()):
-        return f"model.template={{{given[0]}: …}}: not a variable for users; remine sets it"
+    if reserved := sorted(GIVEN & variables.keys()):
+        return f"model.template={{{reserved[0]}: …}}: not a variable for users; remine sets it"
     try:
         read, names = variables_of(source)
     except jinja2.TemplateError:
@@ -137,7 +136,7 @@ def declared_marks(response: Mapping[str, Any] | None) -> tuple[list[str], list[
             for kind, quote in ((key, re.escape), (f"{key}_pattern", str)):
                 values = field.get(kind) if isinstance(field, Mapping) else None
                 values = [values] if isinstance(values, str) else values
-                patterns += map(quote, filter(None, values if isinstance(values, list) else ()))
+                patterns.extend(map(quote, filter(None, values if isinstance(values, list) else ())))
     return [p for p in opens if _is_pattern(p)], [p for p in closes if _is_pattern(p)]
 
 
@@ -169,7 +168,7 @@ def read_turn(render: Render, *, switches: Iterable[str] = (), response: Mapping
 
 def _marks(
     opened: str, finished: _Finished | None, declared: tuple[list[str], list[str]]
-) -> tuple[Marks, list[str], bool]:
+) -> tuple[ThoughtMarks, list[str], bool]:
     """Return the marks of thoughts, those that the template writes, and whether renderings show an open thought.
 
     Args:
@@ -190,11 +189,11 @@ def _marks(
         texts = list(closing(opened[len(_shared(opened, finished.before)) :]) or ())
     if texts:
         opens, closes = [*filter(None, map(re.escape, texts[:1])), *opens], [re.escape(texts[1]), *closes]
-    return Marks.of(opens, closes), texts, is_open
+    return ThoughtMarks.of(opens, closes), texts, is_open
 
 
 def _answer(
-    opened: str, finished: _Finished | None, marks: Marks, close: str, *, is_open: bool, variables: Variables
+    opened: str, finished: _Finished | None, marks: ThoughtMarks, close: str, *, is_open: bool, variables: Variables
 ) -> AnswerOpening | None:
     """Return how the model answers at once after the open turn; None if its thought cannot be closed.
 
@@ -218,7 +217,7 @@ def _answer(
     return AnswerOpening(variables, cut, bare, text[len(bare) :])
 
 
-def _switched(render: Render, switches: Iterable[str], marks: Marks) -> AnswerOpening | None:
+def _switched(render: Render, switches: Iterable[str], marks: ThoughtMarks) -> AnswerOpening | None:
     """Return how the model answers at once with the first variable that makes the template close the thought."""
     for name in switches:
         for value in (False, True):
@@ -253,7 +252,8 @@ def _tried(render: Render, messages: list[dict[str, Any]], **options: Any) -> st
 
 def _shared(first: str, second: str) -> str:
     """Return the text with which both begin, without a tag that is cut inside it."""
-    return _CUT_TAG.sub("", commonprefix([first, second]))
+    length = next((n for n, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None)
+    return _CUT_TAG.sub("", first[: min(len(first), len(second)) if length is None else length])
 
 
 def _after_question(rendered: str) -> str:

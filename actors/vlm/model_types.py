@@ -73,7 +73,6 @@ class Processor(Protocol):
     """A processor of transformers, or a `TextProcessor`."""
 
     tokenizer: PreTrainedTokenizerBase
-    template_variables: Mapping[str, Any]  # of its chat template (`actors.vlm.loading.with_variables`)
 
     def __call__(self, text: Any = None, **options: Any) -> Mapping[str, Tensor]:
         """Return the inputs of a model for texts and pictures."""

@@ -294,7 +294,7 @@ def test_a_model_thinks_before_its_answer(rubric: dict[str, Any], monkeypatch: p
     from actors.vlm import loading
 
     load_processor, load_model = loading.load_processor, loading.load_model
-    processor = load_processor("local:qwen2.5-vl-tiny")
+    processor: Any = load_processor("local:qwen2.5-vl-tiny")
     begin = "'<|im_start|>assistant\n'"
     template = str(processor.chat_template).replace(
         begin.replace("\n", "\\n"), f"{begin[:-1]}<muse>\n'".replace("\n", "\\n")

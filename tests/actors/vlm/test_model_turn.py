@@ -90,11 +90,13 @@ def test_a_thought_that_nothing_closes_is_left_out_or_refused() -> None:
     only_questions = "{% for m in messages %}{% if m.role != 'user' %}{{ raise_exception('no') }}{% endif %}"
     only_questions += "<user>" + QUESTION + "{% endfor %}" + OPEN + "<bot>MARK{% endif %}"
     turn = turn_of(only_questions.replace("MARK", "<think>"))
-    assert turn.answer is not None and (turn.answer.text, turn.end) == ("</think>", None)
+    assert turn.answer is not None
+    assert (turn.answer.text, turn.end) == ("</think>", None)
     assert turn_of(only_questions.replace("MARK", "")).answer is not None
     assert turn_of(only_questions.replace("MARK", "<think> Okay, ")).answer is not None
     shown = with_template(only_questions.replace("MARK", "◁ think▷"))
-    assert turn_of(shown.processor.chat_template).answer is None
+    processor: Any = shown.processor
+    assert turn_of(processor.chat_template).answer is None
     with pytest.raises(ValueError, match="does not say what closes it"):
         shown.text(["x"], 0, start="So:")
 
@@ -109,19 +111,21 @@ def test_marks_that_the_tokenizer_declares() -> None:
     }
     assert declared_marks(response) == (["<muse>", "<mull>"], [r"</mu(?:se|ll)>"])
     assert turn_of(PLAIN, response=response).marks.split("<mull>a</mull>b") == ("a", "b", False)
-    for wrong in (
+    unusable: list[Any] = [
         None,
         {},
         {"fields": []},
         {"fields": {"thinking": "x"}},
         {"fields": {"thinking": {"open_pattern": "("}}},
-    ):
+    ]
+    for wrong in unusable:
         assert declared_marks(wrong) == ([], [])
 
 
 def test_the_variables_of_a_template() -> None:
     source = (
-        "{% set ns = namespace() %}{% set mode = mode | default('a') %}{% macro f(value) %}{{ value is defined }}{% endmacro %}"
+        "{% set ns = namespace() %}{% set mode = mode | default('a') %}"
+        "{% macro f(value) %}{{ value is defined }}{% endmacro %}"
         "{% if ponder is not defined %}{% set ponder = true %}{% endif %}{% for m in messages %}{{ level }}{% endfor %}"
         "{{ bos_token }}{% if messages %}{% set inner = 1 %}{% endif %}{{ inner }}"
     )  # fmt: skip
@@ -137,14 +141,15 @@ def test_the_variables_of_a_template() -> None:
 
 
 def with_template(source: str, **variables: Any) -> ChatEncoder:
-    processor = load_processor("local:qwen2.5-vl-tiny", variables=variables)
+    processor: Any = load_processor("local:qwen2.5-vl-tiny", variables=variables)
     processor.chat_template = source.replace(QUESTION, PICTURES)
     return ChatEncoder(processor)
 
 
 PICTURES = (
     "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"
-    "{% if p.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}"
+    "{% if p.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ p.text }}{% endif %}"
+    "{% endfor %}{% endif %}"
 )  # fmt: skip
 
 
@@ -197,9 +202,11 @@ def test_templates_that_refuse_what_is_not_a_conversation() -> None:
         "{% if m.content is none %}{{ raise_exception('content is required') }}{% endif %}"
         "{% if m.role == 'system' and not loop.first %}{{ raise_exception('system first') }}{% endif %}"
         "{% if m.role == ns.last %}{{ raise_exception('alternate') }}{% endif %}{% set ns.last = m.role %}"
-        "{% if m.role == 'user' and not (" + "m.content if m.content is string else m.content | map(attribute='text') | join"
+        "{% if m.role == 'user' and not ("
+        + "m.content if m.content is string else m.content | map(attribute='text') | join"
         + ") %}{{ raise_exception('a question is required') }}{% endif %}{% endfor %}"
-        "{% if messages | selectattr('role', 'equalto', 'user') | list | length == 0 %}{{ raise_exception('no user') }}{% endif %}"
+        "{% if messages | selectattr('role', 'equalto', 'user') | list | length == 0 %}"
+        "{{ raise_exception('no user') }}{% endif %}"
         + SWITCHED
     )  # fmt: skip
     chat = with_template(strict)

@@ -1,4 +1,4 @@
-"""Models whose chat template opens a thought, through the commands: closed answers follow it, texts are apart from it."""
+"""Models whose chat template opens a thought, by command: closed answers follow it, texts are apart from it."""
 
 import json
 import shutil
