@@ -13,7 +13,7 @@ from PIL import Image
 from actors import schemas
 from actors.fetching.decoders import PictureReader
 from actors.marking.methods import ClaimsMarking, DirectMarking
-from actors.marking.span_prompts import Description, Kind, Mark, MarkingStep, Request, ThoughtMarks, failed
+from actors.marking.span_prompts import Description, Kind, Mark, MarkingStep, Marks, Request, failed
 from actors.rubrics.thoughts import Written
 from actors.schemas import SpanRow
 from actors.span_marker import LoadedSpanModel, MarkingSettings, SpanMarker, describe
@@ -29,7 +29,7 @@ KINDS = (Kind("mistakes", "error", "generated", {"a": "A"}), Kind("omissions", "
 ITEM = {"item_id": "i", "text_ids": [("generated", ["t1"]), ("correct", ["t2", "t3"])]}
 
 
-def rows(mistakes: ThoughtMarks, omissions: ThoughtMarks) -> list[SpanRow]:
+def rows(mistakes: Marks, omissions: Marks) -> list[SpanRow]:
     marker = object.__new__(SpanMarker)
     marker.kinds, marker.condition, marker.method = KINDS, "photo", "direct"
     facts: Any = SimpleNamespace(rater="judge")
@@ -38,7 +38,7 @@ def rows(mistakes: ThoughtMarks, omissions: ThoughtMarks) -> list[SpanRow]:
 
 
 def test_each_mark_is_a_row_and_a_text_without_marks_has_one() -> None:
-    first, second = rows(ThoughtMarks([Mark(2, 5, "a")]), ThoughtMarks())
+    first, second = rows(Marks([Mark(2, 5, "a")]), Marks())
     key = {"item_id": "i", "rater": "judge", "condition": "photo", "method": "direct"}
     assert first == key | {"text_id": "t1", "kind": "error", "status": "ok"} | Mark(2, 5, "a")._asdict()
     # Of two texts of a role, none is marked.
@@ -50,14 +50,14 @@ def test_each_mark_is_a_row_and_a_text_without_marks_has_one() -> None:
 
 def test_incomplete_and_unmarked_claims_have_a_row_that_says_so() -> None:
     claim = Mark(2, 5, None, 0.25, marked=False)
-    incomplete = ThoughtMarks([Mark(2, 5, "a")], Status.UNPARSED, ScoringError("no_place", "1 line"), "a line")
-    summary, mark, none, unmarked = rows(incomplete, ThoughtMarks([claim]))
+    incomplete = Marks([Mark(2, 5, "a")], Status.UNPARSED, ScoringError("no_place", "1 line"), "a line")
+    summary, mark, none, unmarked = rows(incomplete, Marks([claim]))
     assert [summary[name] for name in ("status", "error_kind", "error_message", "raw", "marked", "end")] == [
         "unparsed", "no_place", "1 line", "a line", False, 0
     ]  # fmt: skip
     assert (mark["status"], mark["marked"]) == ("ok", True)
     assert (none["end"], unmarked["end"], unmarked["marked"], unmarked["probability"]) == (0, 5, False, 0.25)
-    (failure, _) = rows(failed(ScoringError("answer_cut", "long")), ThoughtMarks())
+    (failure, _) = rows(failed(ScoringError("answer_cut", "long")), Marks())
     assert (failure["status"], failure["error_kind"]) == ("truncated", "answer_cut")
 
 
@@ -78,7 +78,7 @@ def test_an_item_that_cannot_be_marked_says_why() -> None:
         assert (description.generated, description.correct) == ("A dog.", "A cat.")
         assert [picture.size for picture in description.pictures] == [(3, 2)]
         marks = describe(item | change, KINDS, shows_picture=True, read=PictureReader())
-        assert isinstance(marks, ThoughtMarks)
+        assert isinstance(marks, Marks)
         assert marks.status == status
         assert marks.reason is not None
         assert marks.reason.kind == kind
@@ -214,12 +214,9 @@ def test_rows_are_in_the_order_of_the_items() -> None:
     marker.model = SimpleNamespace(take_tally=lambda: {"prompts/written": 4}, engine=SimpleNamespace())
     described: list[list[str]] = []
 
-    def mark(model: Any, descriptions: list[Description]) -> list[dict[str, ThoughtMarks]]:
+    def mark(model: Any, descriptions: list[Description]) -> list[dict[str, Marks]]:
         described.append([description.generated for description in descriptions])
-        return [
-            {"mistakes": ThoughtMarks([Mark(0, len(one.generated), "a")]), "omissions": ThoughtMarks()}
-            for one in descriptions
-        ]
+        return [{"mistakes": Marks([Mark(0, len(one.generated), "a")]), "omissions": Marks()} for one in descriptions]
 
     marker.marking = SimpleNamespace(mark=mark)
     items = [
