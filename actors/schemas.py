@@ -41,7 +41,7 @@ class ImageRow(Ended, total=False):
     height: Annotated[int, "pixels"]
     sha256: Annotated[str, "of bytes, hexadecimal"]
     phash: Annotated[str, "64-bit perceptual hash, hexadecimal"]
-    source_url: Annotated[str | None, "the URL that was requested, or the path in the folder of the source"]
+    source_url: Annotated[str | None, "the URL that was requested"]
     final_url: Annotated[str | None, "the URL after redirects"]
     author: Annotated[
         str | None, "author according to the source; unknown if it does not say, null if it was not asked"

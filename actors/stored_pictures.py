@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -115,7 +114,7 @@ class FolderFetcher:
         except FileNotFoundError:
             return row | _vanished(path)
         except (OSError, ValueError) as error:  # pyarrow raises one or the other
-            reason = first_line(error).replace(path, PurePosixPath(path).name)[:300]  # without the owner's folders
+            reason = first_line(error)[:300]
             return row | image_rows.failed(Status.ERROR, "unreadable", f"the file cannot be read ({reason})")
         return row | image_rows.stored_picture(data if rendered.data is None else rendered.data, rendered.facts)
 

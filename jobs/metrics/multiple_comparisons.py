@@ -160,7 +160,7 @@ def family_metrics(
     error = float(np.median([pair.error for pair in tested]))
     value = (student(min(pair.units for pair in tested)) + POWER_Z) * error
     reason = "no interval: a property of the design"
-    yield exact(_DETECTABLE, value, int(rated.sum()), coverage=1.0, reason=reason, dims={"value": "any two"})
+    yield exact(_DETECTABLE, value, int(rated.sum()), coverage=1.0, reason=reason, dims={"part": "any two"})
 
 
 @dataclass
@@ -228,7 +228,7 @@ def _ranks(
         if members.any() and (~np.isnan(family.scores[~members])).any(0).all()
     }
     for place, name in enumerate(family.names):
-        n, dims = int(rated[:, place].sum()), {"value": name}
+        n, dims = int(rated[:, place].sum()), {"part": name}
         interval = Interval(1 + float(better[place]), float(size - worse[place]), RANK_METHOD, units=None)
         yield estimated(kind, float(ranks[place]), n, coverage=1.0, interval=interval, dims=dims)
         if without:

@@ -150,9 +150,7 @@ def _begun_or_new(cfg: FetchConfig, folder: str, files: Sequence[Object], unit_r
     excluded = ExclusionFilter(read_exclusions(cfg.exclusions).marks)
 
     def used(some: Iterable[Object]) -> set[Object]:
-        return {
-            file for file in some if not excluded.hit(content_id(name := name_in(folder, file.uri)), name, file.uri)
-        }
+        return {file for file in some if not excluded.hit(content_id(name_in(folder, file.uri)), file.uri)}
 
     return begun if used(files) == used(file for unit in begun for file in unit.inputs) else units
 
@@ -166,14 +164,10 @@ def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:
 
 
 def requests_of_files(task: UnitTask, *, folder: str) -> pa.Table:
-    """Return the inputs of `FolderFetcher` for a unit of files; an image_id is a hash of the path in the folder.
-
-    That path is also the source of a local file: what a study publishes must not contain its owner's folders.
-    """
+    """Return the inputs of `FolderFetcher` for a unit of files; an image_id is a hash of the path in the folder."""
     uris = [o.uri for o in task.unit.inputs]
     names = [name_in(folder, uri) for uri in uris]
-    sources = uris if locations.is_s3(folder) else names
-    return _requests([content_id(name) for name in names], sources, [locations.filesystem(uri)[1] for uri in uris])
+    return _requests([content_id(name) for name in names], uris, [locations.filesystem(uri)[1] for uri in uris])
 
 
 def requests_of_records(task: UnitTask, *, folder: str, repeated: str | None) -> pa.Table:

@@ -269,8 +269,7 @@ class ShardUnit:
             occurrences[entry.name] += 1
             occurrence = (str(occurrences[entry.name]),) if occurrences[entry.name] > 1 else ()
             image_id = content_id(file, *part, entry.name, *occurrence)
-            place = uri if locations.is_s3(uri) else file  # without the owner's folders
-            url = entry.name if self._shards.key_column else f"{place}#{entry.name}"
+            url = entry.name if self._shards.key_column else f"{uri}#{entry.name}"
             window.append(asyncio.create_task(self._row(image_id, url, entry)))
             if len(window) > 2 * self._decoders.processes:
                 yield await window.popleft()

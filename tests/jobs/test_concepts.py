@@ -88,7 +88,9 @@ def test_the_sheet_becomes_items_with_gold(proxies: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     columns = ["columns.pictures=picture", "columns.targets=labels", "columns.gold=gold"]
-    cli.execute("items", [f"input={file}", *columns, f"pictures.path={proxies}/photos", f"out={proxies}/set"])
+    cli.execute(
+        "items", [f"input={file}", *columns, "on_error=reject", f"pictures.path={proxies}/photos", f"out={proxies}/set"]
+    )
     (item,) = rows_of(f"{proxies}/set/items")
     assert (item["targets"], item["gold"]) == (["Assam", "Bihar", "Punjab"], ["Assam"])
     assert dict(item["attributes"])["gold_node"] == "n1"

@@ -91,7 +91,7 @@ def test_layers_that_the_engines_do_not_support() -> None:
     ]
 
     def check(facts: dict[str, Any], supported: bool, packed: bool) -> None:
-        config = SimpleNamespace(model_type="qwen2", **facts)
+        config = SimpleNamespace(model_type="qwen2", num_hidden_layers=2, **facts)
         config.get_text_config = lambda: config
         model = SimpleNamespace(config=config)
         assert (family_of(model) is not None, packs(model)) == (supported, packed)

@@ -156,13 +156,20 @@ def test_questions_are_left_out_and_conditions_of_settings_must_exist() -> None:
         computed(rows, None, MetricSettings(**absent | {key: "with"}))
 
 
+class Named(str):
+    """A stand-in for a metric, which compares as its text."""
+
+    __slots__ = ()
+    name = "other"
+
+
 def test_changes_are_between_compared_conditions_and_from_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many to compare each with each are named, unless the baseline is set."""
     pairs: list[tuple[str, str]] = []
     module = compute.condition_changes
     monkeypatch.setattr(module, "compared", lambda by_name, baseline: pairs)
     monkeypatch.setattr(module, "too_many", lambda count: f"{count} conditions")
-    monkeypatch.setattr(module, "condition_changes", lambda one, other: [f"{one.name}>{other.name}"])
+    monkeypatch.setattr(module, "condition_changes", lambda one, other: [Named(f"{one.name}>{other.name}")])
     monkeypatch.setattr(compute.condition_changes, "f1_ratios", lambda one, other: [f"{one.name}/{other.name}"])
     monkeypatch.setattr(
         compute.condition_changes, "f1_over_best", lambda one, other: [f"{other.name} over best {one.name}"]
@@ -170,7 +177,7 @@ def test_changes_are_between_compared_conditions_and_from_the_reference(monkeypa
 
     def changes(names: str, *, baseline: str | None = None, reference: str | None = None) -> list[Any]:
         answered: Any = [SimpleNamespace(name=name) for name in names]
-        settings: Any = SimpleNamespace(baseline_condition=baseline, reference_condition=reference)
+        settings: Any = SimpleNamespace(baseline_condition=baseline, reference_condition=reference, adjustment="holm")
         return list(compute._changes(answered, settings))
 
     assert (changes(""), changes("a"), changes("abc"), changes("abc", baseline="a")) == ([], [], ["3 conditions"], [])

@@ -88,7 +88,9 @@ def test_a_list_of_answers_needs_two_different_ones_and_numbers_on_a_scale() -> 
 
 def test_a_questions_name_comes_before_the_text_of_another() -> None:
     questions = [replace(SCALE, name="q", text="Mood"), replace(SCALE, name="mood"), replace(SCALE, name="last")]
-    rubric: Any = SimpleNamespace(name="r", people=None, asks_own_questions=False, questions=questions)
+    rubric: Any = SimpleNamespace(
+        name="r", people=None, asks_own_questions=False, asks_targets=False, targets=(), questions=questions
+    )
     questionnaire = rubric_questionnaire(rubric)
     named = [questionnaire.question(text) for text in ("Q", " MOOD", "how  sad?", "last", "other")]
     assert named == ["q", "mood", "mood", "last", None]

@@ -43,10 +43,10 @@ def test_ranks_have_all_places_that_the_comparisons_leave_open():
     family = three_models()
     halves = {"half": {"first": np.tile(np.arange(60) < 30, 3), "second": np.tile(np.arange(60) >= 30, 3)}}
     metrics = list(family_metrics(family, adjustment=HOLM, subgroups=halves))
-    ranks = {m.dims["value"]: (m.value, m.low, m.high) for m in metrics if m.name == "rank"}
+    ranks = {m.dims["part"]: (m.value, m.low, m.high) for m in metrics if m.name == "rank"}
     assert ranks["c"] == (1, 1, 1)
     assert {ranks[name][1:] for name in "ab"} == {(2, 3)}
-    stable = {m.dims["value"]: m.value for m in metrics if m.name == "rank_stability"}
+    stable = {m.dims["part"]: m.value for m in metrics if m.name == "rank_stability"}
     assert stable["c"] == 1
     assert all(m.n == 2 for m in metrics if m.name == "rank_stability")
     (detectable,) = (m for m in metrics if m.name == "detectable_difference")

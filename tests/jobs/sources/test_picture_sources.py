@@ -68,14 +68,11 @@ def test_a_folder_without_any_picture_of_the_records_is_refused() -> None:
 
 
 def test_requests_of_files_have_ids_of_their_place_in_the_folder() -> None:
-    # The source of a local file is its path in the folder, since the folders above it are the owner's.
-    for folder, source, path in (
-        ("/f", "sub/a.jpg", "/f/sub/a.jpg"),
-        ("s3://b/f", "s3://b/f/sub/a.jpg", "b/f/sub/a.jpg"),
-    ):
-        task = UnitTask(Unit("u", tuple(files_of(f"{folder}/sub", "a.jpg"))))
-        (row,) = picture_sources.requests_of_files(task, folder=folder).to_pylist()
-        assert list(row.values()) == [content_id("sub/a.jpg"), source, path]
+    task = UnitTask(Unit("u", tuple(files_of("/f/sub", "a.jpg"))))
+    assert picture_sources.requests_of_files(task, folder="/f").to_pylist() == [
+        dict(zip(picture_sources.FolderFetcher.INPUTS.names, (content_id("sub/a.jpg"), "/f/sub/a.jpg", "/f/sub/a.jpg"),
+                 strict=True))
+    ]  # fmt: skip
 
 
 def test_requests_of_records_have_a_path_only_if_the_file_is_there(tmp_path: Path) -> None:

@@ -79,7 +79,10 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ("terms.path={f}/none.csv: does not exist", "{f} has"),
     ),
     "no scheme": ([*MINE, "corpus.path=gs://b/x"], "gs://b/x"),
-    "unknown key": ([*MINE, "corpus.path={f}/good.tsv", "nokey=1"], ("nokey=1: no such key; allowed: corpus, ",)),
+    "unknown key": (
+        [*MINE, "corpus.path={f}/good.tsv", "nokey=1"],
+        ("nokey=1: no such key; allowed: budget, ",),
+    ),
     "unknown option": (
         [*MINE, "corpus.path={f}/good.tsv", "resources=x"],
         ("resources=x: no such option", "must be one of cluster, ", "or your own .yaml file"),

@@ -70,7 +70,7 @@ def refused(*overrides: str) -> str:
 
 def test_unknown_keys_are_named_with_what_is_allowed() -> None:
     rejected = refused("nokey=1")
-    assert rejected.startswith("mine: nokey=1: no such key; allowed: corpus, ")
+    assert rejected.startswith("mine: nokey=1: no such key; allowed: budget, corpus, ")
     assert "terms" in rejected
     assert refused("corpus.nokey=1") == "mine: corpus.nokey=1: no such key; allowed in corpus: language, name, path"
     assert "allowed in corpus.path: no further keys" in refused("corpus.path.deeper=1")
