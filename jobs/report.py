@@ -36,9 +36,12 @@ from jobs.metrics.rated_question import MetricSettings
 from jobs.page import gallery
 from jobs.page.build import report_page, wording
 from jobs.page.file_report import refuse_idle, report_of_file
+from jobs.page.page_figures import plot_files
 from jobs.page.render import render
+from jobs.page.summary import terminal_lines
 from jobs.papers.paper_tables import PaperFigure, write_parts
 from jobs.papers.study import PaperSettings, Study, arrange_paper, check_paper, no_part
+from jobs.plots.files import replace_files
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.outcomes import Manifest
@@ -141,13 +144,15 @@ def execute(cfg: ReportConfig) -> Manifest:
         paper_pictures={part.name: part.pictures for part in parts if isinstance(part, PaperFigure) and part.pictures},
     )
     write_parts(cfg.out, parts)
+    replace_files(locations.join(locations.absolute(cfg.out), "plots"), plot_files(page.figures))
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
     lines = [
         *([no_part(cfg.paper)] if cfg.paper.name and not parts else []),
         f"report: {uri}",
-        f"  {quantity(manifest['counts']['rows_out'], 'metric')} in {manifest['out']}",
+        *(terminal_lines(page.summary) if page.summary else ()),
         *(f"  {sentence}" for sentence in results.notices),
+        f"  {quantity(manifest['counts']['rows_out'], 'metric')} in {manifest['out']} and metrics.csv",
         *summary.exclusion_lines(excluded, exclusion_filter.matched),
     ]
     return Manifest(manifest, lines)

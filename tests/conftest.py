@@ -227,4 +227,5 @@ def without_plots() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("topic", "page"):
             patch.setattr(f"jobs.page.{name}_figures.plot", lambda *_, **__: "<svg></svg>")
+        patch.setattr("jobs.page.page_figures.drawing_files", lambda *_, **__: {})
         yield

@@ -22,11 +22,12 @@ from tests.jobs.page.study import write_study
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 HASH = DOCS / "pictures.sha256"
-SHOWN = ("jobs/page/page.html.j2", "jobs/page/figures.html.j2", "jobs/page/gallery.html.j2", "jobs/page/macros.html.j2",
-         "jobs/page/picture.html.j2", "jobs/html/page.css", "tests/jobs/page/study.py")  # fmt: skip
+SHOWN = ("jobs/page/page.html.j2", "jobs/page/summary.html.j2", "jobs/page/figures.html.j2",
+         "jobs/page/gallery.html.j2", "jobs/page/macros.html.j2", "jobs/page/picture.html.j2", "jobs/html/page.css",
+         "tests/jobs/page/study.py")  # fmt: skip
 WIDTH, SCALE = 1280, 0.75  # CSS pixels, and pixels of the file per CSS pixel
-SECTIONS = {"report": ("figures",), "pictures": ("pictures",)}  # file -> sections of the page
-HEIGHTS = {"report": 2120, "pictures": 1250}  # CSS pixels
+SECTIONS = {"report": ("summary",), "pictures": ("pictures",)}  # file -> sections of the page
+HEIGHTS = {"report": 1760, "pictures": 1250}  # CSS pixels
 ORDER = {"report": "", "pictures": "#by-disagreement"}
 
 

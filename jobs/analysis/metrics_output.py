@@ -3,13 +3,11 @@
 No file of another program is overwritten.
 """
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from jobs.corpora import cell_texts
+from jobs.corpora.cell_texts import csv_file
 from jobs.errors import InputError
 from jobs.metrics.metric import COLUMNS, Metric, metrics_table, wide
 from jobs.store.files import locations
@@ -38,31 +36,20 @@ def refuse_foreign(out: str, *names: str) -> None:
 def write_metrics(
     out: str, metrics: Iterable[Metric], *, inputs: Sequence[Object], identity: dict[str, Any], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Write the table OUT/metrics and OUT/metrics.csv, replacing earlier ones.
+    """Write the table OUT/metrics and OUT/metrics.csv, and return the table's manifest with its location (`out`).
 
-    Returns:
-        The manifest of the table with its location (`out`).
+    Earlier ones are replaced. The CSV file has a column per dim (`jobs.metrics.metric.wide`).
     """
-    place, metrics = locations.absolute(out), list(metrics)
-    locations.replace(locations.join(place, "metrics.csv"), as_csv(metrics).encode())
+    out, metrics = locations.absolute(out), list(metrics)
+    locations.replace(locations.join(out, "metrics.csv"), csv_file(*wide(metrics)))
     return write_small(
-        locations.join(place, "metrics"),
+        locations.join(out, "metrics"),
         metrics_table(metrics),
         table="metrics",
         identity=identity,
         config=settings,
         inputs=tuple(inputs),
     )
-
-
-def as_csv(metrics: Sequence[Metric]) -> str:
-    """Return the metrics as CSV, one line per metric; see `jobs.metrics.metric.wide`."""
-    columns, rows = wide(metrics)
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(columns)
-    writer.writerows([cell_texts.escape_cell(cell) for cell in row] for row in rows)
-    return out.getvalue()
 
 
 def metric_lines(metrics: Sequence[Metric]) -> Iterator[str]:

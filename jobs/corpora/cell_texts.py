@@ -4,8 +4,11 @@ A column gives the same texts for whatever type the program that wrote the file 
 people's texts must not become formulas.
 """
 
+import csv
+import io
 import re
 import uuid
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,3 +105,11 @@ def unescape_cell(cell: str) -> str:
     """Return the text of a cell that `escaped` wrote, or that a person wrote without the mark."""
     rest = cell.removeprefix(TEXT_MARK)
     return rest if cell != rest and rest.startswith((*_FORMULA, TEXT_MARK)) else cell
+
+
+def csv_file(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """Return a CSV file in UTF-8 whose cells no spreadsheet takes for formulas; None becomes an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerows([escape_data_cell(cell) for cell in row] for row in (columns, *rows))
+    return out.getvalue().encode(errors="replace")

@@ -1,6 +1,7 @@
 """Assemble the report's `Page` from tables, rubrics and metrics."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
-from actors.status import Status
+from actors.status import STATUSES, Status
 from jobs.analysis.report_metrics import ReportResults
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.corpora.vectors import matrix_of
@@ -43,6 +44,7 @@ from jobs.page.page_contents import (
 )
 from jobs.page.page_figures import drawn_matrices, funnel_figures, page_figures, region_figures
 from jobs.page.picture_cards import GOLD, HUMAN, card_marks, gallery_cards, titled_cards
+from jobs.page.summary import summarize
 from jobs.runtime.planning import estimates
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import run_files
@@ -119,9 +121,14 @@ def report_page(
         marks=card_marks(results.spans, gallery.ids) if results.spans else {},
     )
     links, figures, left_out = _linked_figures(results, distributions, pictures, words)
+    of_kind = {
+        method: {rater for rater, used in results.methods.items() if used == {method}} for method in (HUMAN, GOLD)
+    }
     return Page(
         title=title or _title(distributions),
+        date=time.strftime("%Y-%m-%d", time.gmtime()),
         lede=_lede(images, summary.distributions),
+        summary=summarize(distributions, results.metrics, words, people=of_kind[HUMAN], gold=of_kind[GOLD]),
         provenance=_provenance(tables.sources, versions),
         models=[_model(row) for row in models],
         notices=[*results.notices, *_random_weights(tables.sources), *_without_rubric(rubrics)],
@@ -130,6 +137,7 @@ def report_page(
         links=links,
         figures=figures,
         figures_left_out=left_out,
+        plots_saved=bool(figures),
         tables=[_table(name, source) for name, source in tables.corpus.items()]
         + [_table(f"ratings by {_rater(source)}", source) for source in tables.ratings],
         distributions=distributions,
@@ -141,7 +149,6 @@ def report_page(
         map=embedding_map(embeddings, pictures, exclusion_filter) if embeddings else None,
         prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
-        raters_total=len({d.rater for d in summary.distributions.result()}),
         sections=sections,
         paper=parts,
         paper_title=paper_title,
@@ -276,9 +283,13 @@ def _lede(images: TableSource | None, distributions: Distributions) -> str:
         if not all_ok:
             parts[0] += f" (of {images.rows:,} requested)"
     if results := distributions.result():
-        raters = len({d.rater for d in results})
-        parts.append(f"{quantity(sum(d.asked for d in results), 'rating')} by {quantity(raters, 'rater')}")
-    return f"{' and '.join(parts)}." if parts else ""
+        statuses = sum((Counter(d.statuses) for d in results), start=Counter[str]())
+        questions = len({(d.rubric, d.question) for d in results})
+        raters = quantity(len({d.rater for d in results}), "rater")
+        counts = [f"{statuses[status]:,} {in_words(status)}" for status in STATUSES if statuses[status]]
+        asked = f"{quantity(statuses.total(), 'rating')} requested: {', '.join(counts)}"
+        parts.append(f"{raters}, {quantity(questions, 'question')}, {asked}")
+    return f"{', '.join(parts)}." if parts else ""
 
 
 def _provenance(sources: Sequence[TableSource], versions: Mapping[str, str]) -> list[tuple[str, str]]:

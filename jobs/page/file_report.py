@@ -18,6 +18,7 @@ from jobs.errors import InputError
 from jobs.page.page_contents import Page, letters_of
 from jobs.page.page_figures import page_figures
 from jobs.page.render import render
+from jobs.page.summary import summarize
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
@@ -69,6 +70,7 @@ def report_of_file(cfg: RatedFile) -> Manifest:
     page = Page(
         title=cfg.title or "Metrics",
         lede=f"{cfg.task} of {files[0].uri.rsplit('/', 1)[-1]}",
+        summary=summarize(analysis.distributions, metrics, {}),
         provenance=[("input", o.uri) for o in files] + sorted(manifest["versions"].items()),
         distributions=analysis.distributions,
         metrics=metrics,

@@ -3,16 +3,18 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.status import Status
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric, Topic
 from jobs.page.page_names import SEPARATOR, rater_letters
+from jobs.plots.figures import Drawing
 
 if TYPE_CHECKING:
     from jobs.judging.sent_prompts import SentPrompt
+    from jobs.page.summary import FirstScreen
     from jobs.papers.paper_tables import PaperPart
 
 
@@ -87,6 +89,7 @@ class PictureRating:
         rubric, value: the rubric, and the answer's code.
         score: the answer as a number, None for categories.
         probability: the probability of the answer, None if the rater gave none.
+        shares: label and probability of each allowed answer, in the rubric's order, if the rater gave them.
         text: what the rater wrote instead of an answer, and the rater's comment.
     """
 
@@ -99,6 +102,7 @@ class PictureRating:
     value: str | None = None
     score: float | None = None
     probability: float | None = None
+    shares: tuple[tuple[str, float], ...] = ()
     text: str = ""
     name: str = ""
     extra: tuple[tuple[str, str], ...] = ()
@@ -221,6 +225,7 @@ class PageFigure:
         name: its anchor; title, about: what it shows and how to read it.
         topic: of the metrics that it plots, if it is the figure of one.
         plots: the drawings, of `jobs.plots`, each with its own title.
+        caption: what it shows, with n and the methods of its intervals, for a paper.
         numbers: (label, anchor) of the tables that contain its numbers.
         notes: what was left out.
         folded: whether the reader unfolds it; wide: whether its plots need half a printed page.
@@ -230,7 +235,8 @@ class PageFigure:
     name: str
     title: str
     about: str
-    plots: Sequence[str]
+    plots: Sequence[Drawing]
+    caption: str = ""
     numbers: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
     folded: bool = False
@@ -306,7 +312,8 @@ class Page:
     """Everything that a page shows. A section without content is left out.
 
     Attributes:
-        lede: one or two sentences below the title.
+        date: of its making; lede: one or two sentences below the title.
+        summary: the first screen; None: without one.
         provenance: (name, value) pairs: inputs with their identities, versions, time.
         notices: warnings, shown first.
         distributions: of any number of rubrics, questions and raters, in any order.
@@ -318,17 +325,19 @@ class Page:
         map: the gallery's pictures by their vectors.
         prompts: rubric -> the template of the prompt that models were sent.
         models: the models that rated or wrote, according to their tables.
-        raters_total: number of raters, None if each has a distribution.
         links: the cards of cells and rows of the plots, by anchor.
         figures: plots of ratings and metrics; `figures_left_out`: titles of others, for the page's size.
         sections: further sections, in order.
+        plots_saved: whether the folder `plots` next to the page has the files of the figures.
         funnel: the plot of `steps`.
         paper: tables and figures in the shape of a paper's; `paper_title` names it; `paper_pictures`: name of a figure
             -> cards of the pictures that it is about.
     """
 
     title: str
+    date: str = ""
     lede: str = ""
+    summary: "FirstScreen | None" = None
     provenance: Sequence[tuple[str, str]] = ()
     notices: Sequence[str] = ()
     steps: Sequence[FunnelStep] = ()
@@ -342,13 +351,19 @@ class Page:
     pictures_tops: Mapping[str, int] = field(default_factory=dict)
     map: EmbeddingMap | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
-    raters_total: int | None = None
     models: Sequence[ModelFacts] = ()
     links: Sequence[QuestionEntry] = ()
     figures: Sequence[PageFigure] = ()
     figures_left_out: Sequence[str] = ()
+    plots_saved: bool = False
     sections: Sequence[PageSection] = ()
     funnel: Sequence[PageFigure] = ()
     paper: Sequence["PaperPart"] = ()
     paper_title: str = ""
     paper_pictures: Mapping[str, Sequence[GalleryPicture]] = field(default_factory=dict)
+
+    @property
+    def printed_shown(self) -> bool:
+        """Whether a table or figure of `paper` has a number that the paper prints."""
+        tables: list[Any] = [getattr(part, "numbers", part) for part in self.paper]
+        return any(cell.printed for table in tables for row in table.rows for cell in row.cells)

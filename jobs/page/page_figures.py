@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from jobs.corpora.cell_texts import csv_file
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import GOLD, LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
@@ -22,6 +23,7 @@ from jobs.page.page_contents import FunnelStep, PageFigure, Wording, question_of
 from jobs.page.page_names import anchor, not_drawn, rater_colour, rater_hues, short_names, shortened
 from jobs.page.topic_figures import RATERS, FigureContext, topic_figures
 from jobs.plots.figures import label_width, plot
+from jobs.plots.files import drawing_files
 from jobs.plots.panels import CountMatrix, Fit, HeatMap, Scatter, Steps
 from jobs.plots.tiles import TileMap, place_of
 
@@ -111,6 +113,23 @@ def funnel_figures(steps: Sequence[FunnelStep]) -> Iterator[PageFigure]:
         ),
         numbers=[("steps", "steps")],
     )
+
+
+def file_names(figures: Sequence[PageFigure]) -> dict[str, str]:
+    """Return the name of the files of each figure by its anchor: readable words, with a hash if two are the same."""
+    words = {figure.name: figure.name.rpartition("-")[0] or figure.name for figure in figures}
+    used = Counter(words.values())
+    return {name: word if used[word] == 1 else name for name, word in words.items()}
+
+
+def plot_files(figures: Sequence[PageFigure]) -> dict[str, bytes]:
+    """Return the files of all figures (`jobs.plots.files`), and `captions.csv` with their titles and captions."""
+    names = file_names(figures)
+    files: dict[str, bytes] = {}
+    for figure in figures:
+        files |= drawing_files(names[figure.name], figure.plots, f"{figure.title}. {figure.caption}")
+    captions = [(names[figure.name], figure.title, figure.caption) for figure in figures]
+    return files | {"captions.csv": csv_file(("figure", "title", "caption"), captions)}
 
 
 def figure_of(figures: Sequence[PageFigure]) -> dict[Topic, str]:

@@ -308,16 +308,18 @@ def _ratings(rows: Iterable[Mapping[str, Any]], words: Words, extra: Sequence[st
 
 def _rating(row: Mapping[str, Any], extra: tuple[tuple[str, str], ...], words: Words) -> PictureRating:
     texts = (str(row.get(name) or "") for name in ("raw", "comment"))
+    probabilities = dict(zip(row.get("answers") or (), row.get("probabilities") or (), strict=False))
     return PictureRating(
         rater_label(row["rater"], extra),
         row["question"],
-        _label(row, words),
+        _label(row, row["value"], words),
         row["status"],
         target=row["target"],
         rubric=row["rubric"],
         value=row["value"],
         score=row["score"],
-        probability=_probability(row),
+        probability=probabilities.get(row["value"]),
+        shares=tuple((_label(row, answer, words) or "", share) for answer, share in probabilities.items()),
         text="\n".join(text[:ANSWER_LENGTH] for text in texts if text),
         name=row["rater"],
         extra=extra,
@@ -325,15 +327,7 @@ def _rating(row: Mapping[str, Any], extra: tuple[tuple[str, str], ...], words: W
     )
 
 
-def _probability(row: Mapping[str, Any]) -> float | None:
-    """Return the probability that the rater gave to its answer; None if there is none."""
-    answers, probabilities = row.get("answers") or (), row.get("probabilities") or ()
-    of_answer = dict(zip(answers, probabilities, strict=False))
-    return of_answer.get(row["value"])
-
-
-def _label(rating: Mapping[str, Any], words: Words) -> str | None:
-    value: str | None = rating["value"]
+def _label(rating: Mapping[str, Any], value: str | None, words: Words) -> str | None:
     question = words.get((rating["rubric"], rating["question"]))
     return question.labels.get(value, value) if question and value is not None else value
 

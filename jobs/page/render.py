@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from actors.quantities import quantity
-from actors.status import STATUSES, Status
 from jobs.html.formats import STYLE, in_words, link, number, percent, writable
 from jobs.html.thumbnails import Thumbnail
 from jobs.metrics.distributions import SHARE, Distribution, Share
 from jobs.metrics.kinds import kind_of
-from jobs.metrics.metric import Metric, Quantity
+from jobs.metrics.metric import Metric, Quantity, Topic
 from jobs.page.card_links import cards_of, number_links
 from jobs.page.card_orders import answer_anchor, answer_index, card_orders, question_anchor
 from jobs.page.metric_tables import MetricBlock, blocks, definitions, not_shown
@@ -26,6 +24,7 @@ from jobs.page.page_contents import (
     GalleryPicture,
     MapPoint,
     Page,
+    PageFigure,
     PictureRating,
     QuestionEntry,
     Wording,
@@ -33,13 +32,22 @@ from jobs.page.page_contents import (
     letters_of,
     places_of,
 )
-from jobs.page.page_figures import figure_of, question_place
+from jobs.page.page_figures import figure_of, file_names, question_place
 from jobs.page.page_names import rater_hues, short_names
+from jobs.page.summary import FirstScreen
 from jobs.plots.svg import ACCENT, INK, SOFT
 
 MAX_COLUMNS = 12  # most answers of a scale, each with a column
 MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
 MAX_ANSWERS = 40  # answers of a nominal question; the most frequent ones are shown
+SUMMARY_ROWS = 12  # raters at the top; the others are folded
+PROBLEMS_SHOWN = 6  # likewise
+OPEN_CELLS = 40  # of the tables of a single question that is unfolded at first
+TOP_PLOTS = 3
+SCORES = (Topic.SCORES, Topic.SPANS, Topic.COMPETITORS)  # topics of the first plot of the summary, in order
+AGREEMENT = (Topic.WITH_PEOPLE, Topic.TWO_RATERS, Topic.AGREEMENT, Topic.GOLD)  # likewise of the second
+SUBGROUPS = (Topic.SCORES_BY_SUBGROUP, Topic.CHANGES, Topic.GOLD)  # likewise of the third
+FIRST_CARDS = 8  # cards of the gallery that are shown at first
 PRINTED_CARDS = 15  # of the gallery: three rows of a printed page
 FEW_UNUSED = 3  # from this number on, the answers that nobody gave share one line
 _HERE = Path(__file__).parent
@@ -137,6 +145,7 @@ def render(page: Page) -> str:
     metric_blocks, left_out = within(blocks(page.metrics, list(page.wording), one_rater=single))
     rubrics = _rubrics(page, letters)
     anchors = _anchors(page, metric_blocks, index)
+    sections = _sections(page, rubrics, metric_blocks)
     html = environment.get_template("page.html.j2").render(
         page=page,
         css=Markup(STYLE.read_text(encoding="utf-8")),
@@ -146,7 +155,7 @@ def render(page: Page) -> str:
         theme={INK: "var(--ink)", SOFT: "var(--soft)", ACCENT: "var(--accent)"},
         single=single,
         is_count=lambda metric: kind_of(metric).unit == Quantity.COUNT,
-        sections=_sections(page, rubrics, metric_blocks),
+        sections=sections,
         rubrics=rubrics,
         blocks=metric_blocks,
         blocks_left_out=left_out,
@@ -154,7 +163,15 @@ def render(page: Page) -> str:
         not_shown=not_shown(page.metrics),
         share_name=SHARE,
         kept=kept(page.steps),
-        totals=_totals(page),
+        summary=page.summary or FirstScreen(),
+        summary_rows=SUMMARY_ROWS,
+        problems_shown=PROBLEMS_SHOWN,
+        open_cells=OPEN_CELLS,
+        first_cards=FIRST_CARDS,
+        top_plots=first_plots(page.figures) if "summary" in sections else [],
+        legend=list(dict.fromkeys(entry for figure in page.figures for entry in figure.legend)),
+        files=file_names(page.figures) if page.plots_saved else {figure.name: "" for figure in page.figures},
+        facts=_facts,
         orders=card_orders(page.pictures, page.wording),
         printed_cards=PRINTED_CARDS,
         index=index,
@@ -190,10 +207,11 @@ def _mapped(page: Page) -> list[tuple[int, GalleryPicture, MapPoint]]:
 def _sections(page: Page, rubrics: Sequence[RubricSection], metric_blocks: Sequence[MetricBlock]) -> dict[str, str]:
     """Return the titles of the sections that have content, by anchor."""
     sections: dict[str, tuple[str, object]] = {
+        "summary": ("Summary", page.notices or (page.summary and (page.summary.rows or page.summary.problems))),
         **{section.name: (section.title, True) for section in page.sections},
         "corpus": ("Corpus", len(page.steps) > 1 or page.tables),
         "paper": (page.paper_title, page.paper),
-        "ratings": ("Ratings", rubrics),
+        "ratings": ("Answers", rubrics),
         "figures": ("Plots", page.figures),
         "metrics": ("Metrics", metric_blocks),
         "pictures": ("Pictures", page.pictures or page.pictures_missing),
@@ -351,17 +369,35 @@ def _most_given(codes: Sequence[str], distributions: Sequence[Distribution]) -> 
     return [code for code in codes if code in shown]
 
 
-def _totals(page: Page) -> dict[str, Any]:
-    """Return the numbers of the headline; `asked` ratings are the sum of `statuses`, as in the tables of ratings."""
-    distributions = page.distributions
-    statuses = sum((Counter(d.statuses) for d in distributions), start=Counter[str]())
-    return {
-        "asked": statuses.total(),
-        "ok": statuses[Status.OK],
-        "statuses": {status: statuses[status] for status in STATUSES if statuses[status]},
-        "raters": page.raters_total or len({label_of(d) for d in distributions}),
-        "questions": len({(d.rubric, d.question) for d in distributions}),
-    }
+def _facts(question: QuestionBlock) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the last rows of a question's table: name, and a text with a small one for each rater; no empty rows."""
+    cells: dict[str, list[tuple[str, str]]] = {}
+    for row in question.rows:
+        d = row.distribution
+        mean, outside = d.mean_score, d.outside_mass
+        interval = "" if mean.low is None else f"{number(mean.low, 2)} to {number(mean.high, 2)}"
+        for name, text, small in (
+            ("mean", "" if mean.value is None else number(mean.value, 2), interval),
+            ("n", number(d.ok), ""),
+            ("coverage", percent(d.ok / d.with_input) if d.with_input else "—", ""),
+            ("probability outside the answers", "" if outside.value is None else percent(outside.value), ""),
+            ("without the text of its condition", number(d.empty_context) if d.empty_context else "", ""),
+            ("with a truncated context", number(d.truncated) if d.truncated else "", ""),
+            ("no answer", ", ".join(f"{number(count)} {in_words(status)}" for status, count in d.not_ok.items()), ""),
+            ("no shares", d.reason or "", ""),
+        ):
+            cells.setdefault(name, []).append((text, small))
+    return [(name, texts) for name, texts in cells.items() if any(text for text, _ in texts)]
+
+
+def first_plots(figures: Sequence[PageFigure]) -> list[PageFigure]:
+    """Return at most three figures whose first plot the summary shows: scores, agreement, and subgroups or others."""
+    unfolded = [figure for figure in figures if not figure.folded and figure.plots]
+    chosen: list[PageFigure] = []
+    for topics in (SCORES, AGREEMENT, SUBGROUPS):
+        of_topics = [figure for topic in topics for figure in unfolded if figure.topic == topic]
+        chosen += [figure for figure in of_topics if figure not in chosen][:1]
+    return chosen + [figure for figure in unfolded if figure not in chosen][: TOP_PLOTS - len(chosen)]
 
 
 def _grid(

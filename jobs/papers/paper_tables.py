@@ -1,17 +1,14 @@
 """Tables and figures in a paper's shape, which the page renders and `write_parts` writes to files of OUT/paper."""
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jobs.corpora.cell_texts import escape_data_cell
-from jobs.html.formats import writable
+from jobs.corpora.cell_texts import csv_file
 from jobs.metrics.metric import Metric
-from jobs.plots.figures import small_multiples
+from jobs.plots.figures import Drawing, small_multiples
+from jobs.plots.files import drawing_files, replace_files
 from jobs.plots.panels import Estimate, Panel
-from jobs.plots.svg import standalone
 from jobs.store.files import locations
 
 Unit = Literal["percent", "number", "count"]  # percent: a share in [0, 1], or a difference of shares
@@ -98,7 +95,7 @@ class PaperFigure:
     name: str
     title: str
     citation: str
-    svg: str
+    svg: Drawing
     numbers: PaperTable
     pictures: tuple[tuple[str, str], ...] = ()
 
@@ -151,27 +148,23 @@ MEASURES = (
 
 def write_parts(out: str, parts: Sequence[PaperPart]) -> None:
     """Write the files, and remove files of an earlier report that are not among them."""
-    folder = locations.join(locations.absolute(out), PAPER_FOLDER)
     files: dict[str, bytes] = {}
     for part in parts:
-        table = part.numbers if isinstance(part, PaperFigure) else part
-        files[f"{part.name}.csv"] = table_csv(table).encode()
         if isinstance(part, PaperFigure):
-            files[f"{part.name}.svg"] = writable(standalone(part.svg)).encode()
-    for name, data in files.items():
-        locations.replace(locations.join(folder, name), data)
-    earlier = (file.uri for file in locations.listing(folder))
-    locations.remove([uri for uri in earlier if uri.rsplit("/", 1)[-1] not in files and uri.endswith((".csv", ".svg"))])
+            caption = f"{part.title} ({part.citation}). {' '.join(part.numbers.notes)}".strip()
+            files |= drawing_files(part.name, [part.svg], caption, numbers=False)
+            files[f"{part.name}.csv"] = table_csv(part.numbers)
+        else:
+            files[f"{part.name}.csv"] = table_csv(part)
+    replace_files(locations.join(locations.absolute(out), PAPER_FOLDER), files)
 
 
-def table_csv(table: PaperTable) -> str:
+def table_csv(table: PaperTable) -> bytes:
     """Return a table as CSV, one row per cell with a metric or a printed number, in units of the metric.
 
     The first columns are the table's row headers and `column`, whose levels are joined by " · ".
     """
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow([escape_data_cell(cell) for cell in (*table.row_headers, "column", *MEASURES)])
+    lines: list[Sequence[object]] = []
     for row in table.rows:
         for levels, cell in zip(table.columns, row.cells, strict=True):
             if cell.metric is None and cell.printed is None:
@@ -182,5 +175,5 @@ def table_csv(table: PaperTable) -> str:
                 *((printed.value, printed.low, printed.high) if printed else [None] * 3),
                 *((str(metric.status), metric.reason, metric.name, metric.definition) if metric else [None] * 4),
             ]
-            writer.writerow([escape_data_cell(cell) for cell in (*row.headers, " · ".join(levels), *measures)])
-    return out.getvalue()
+            lines.append((*row.headers, " · ".join(levels), *measures))
+    return csv_file((*table.row_headers, "column", *MEASURES), lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -22,7 +23,30 @@ TICK = 0.14  # inches between the label of a row and its axes
 PAD = 0.12  # inches around the axes and between panels
 
 
-def plot(panel: Panel, *, title: str, description: str, heading: str = "", labels: float = 0.0) -> str:
+class Drawing(str):
+    """Inline SVG that keeps the matplotlib figure it was drawn from, for `as_pdf`, and its panels with their titles."""
+
+    figure: Figure
+    panels: Sequence[tuple[str, Panel]]
+    name: str
+
+
+def as_pdf(drawings: Iterable[Drawing], *, caption: str = "") -> bytes:
+    """Return drawings as a PDF file, one page for each, with fonts embedded; the same drawings give the same bytes.
+
+    Args:
+        caption: becomes the subject of the file.
+    """
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    out = io.BytesIO()
+    with drawing(), PdfPages(out, metadata={"Subject": caption, "CreationDate": None, "Creator": "remine"}) as pages:
+        for drawn in drawings:
+            pages.savefig(drawn.figure)
+    return out.getvalue()
+
+
+def plot(panel: Panel, *, title: str, description: str, heading: str = "", labels: float = 0.0) -> Drawing:
     """Return one plot as inline SVG.
 
     Args:
@@ -47,7 +71,7 @@ def small_multiples(
     columns: int = 2,
     shared_rows: bool = False,
     labels: float = 0.0,
-) -> str:
+) -> Drawing:
     """Return several plots, each with its own title, in rows of `columns` as inline SVG.
 
     Args:
@@ -81,7 +105,9 @@ def small_multiples(
                     text.set_text("\n".join(wrap(name, int(max(labels + width, HEADING) / (1.15 * CHARACTER)))))
             boxes[number] = axes
         _arrange(figure, lines, list(boxes.values()), columns, labels)
-        return as_svg(figure, title=title, description=description)
+        drawn = Drawing(as_svg(figure, title=title, description=description))
+    drawn.figure, drawn.panels, drawn.name = figure, panels, title
+    return drawn
 
 
 def _arrange(

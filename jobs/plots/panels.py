@@ -15,15 +15,15 @@ import numpy as np
 
 from jobs.plots.svg import ACCENT, INK, LINE, PRINTED, SERIES, SOFT, diverging, link_to, readable_on, shade
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 if TYPE_CHECKING:  # matplotlib is imported where it is used: commands without plots must not wait for it
     from matplotlib.axes import Axes
     from matplotlib.patches import Rectangle
 
 CHARACTER = 0.075  # inches of a character of a label, on average
 SHORT = 3  # characters of a column label that need not be rotated
+
+
+Numbers = tuple[Sequence[str], Sequence[Sequence[object]]]
 
 
 class Panel(Protocol):
@@ -34,6 +34,9 @@ class Panel(Protocol):
 
     def draw(self, axes: Axes) -> None:
         """Draw into empty axes."""
+
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table: the names of the columns, and the rows."""
 
 
 def label_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
@@ -99,6 +102,10 @@ class HeatMap:
             axes.tick_params(axis="y", pad=9)
         for row, colour in enumerate(self.row_colours):
             axes.add_patch(_rectangle(-0.58, row, colour, width=0.1, height=0.8, clip_on=False))
+
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        return ("row", "column", "value"), _matrix_rows(self.rows, self.columns, self.values)
 
 
 @dataclass(frozen=True)
@@ -193,6 +200,11 @@ class Intervals:
         if handles:
             axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, fontsize=8)
 
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        columns = ("label", "series", "value", "low", "high", "printed")
+        return columns, [(e.label, e.series, e.value, e.low, e.high, e.printed) for e in self.estimates]
+
 
 def _draw_series(axes: Axes, estimates: Sequence[tuple[Estimate, float]], colour: str) -> None:
     """Draw estimates at their heights in one colour: one artist of a kind, because each takes matplotlib a
@@ -270,6 +282,10 @@ class Scatter:
         if self.bounds:
             axes.set_ylim(*self.bounds)
 
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        return ("x", "y"), list(zip(self.x, self.y, strict=True))
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -293,6 +309,10 @@ class Histogram:
         axes.set_ylabel(self.y_label)
         axes.set_xlim(self.edges[0], self.edges[-1])
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        return ("from", "to", "count"), list(zip(self.edges, self.edges[1:], self.counts, strict=False))
 
 
 @dataclass(frozen=True)
@@ -345,6 +365,20 @@ class StackedBars:
                 handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(self.parts), fontsize=7.5,
                 handletextpad=0.2, columnspacing=0.9,
             )  # fmt: skip
+
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        return ("row", "part", "share"), _matrix_rows(self.rows, self.parts, self.shares)
+
+
+def _matrix_rows(
+    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[object]]
+) -> list[tuple[str, str, object]]:
+    return [
+        (row, column, value)
+        for row, line in zip(rows, values, strict=True)
+        for column, value in zip(columns, line, strict=False)
+    ]
 
 
 def _rectangle(x: float, y: float, colour: str, *, width: float = 1.0, height: float = 1.0, **style: Any) -> Rectangle:
@@ -423,6 +457,10 @@ class CountMatrix:
         axes.set_xlabel(self.column_label)
         axes.set_ylabel(self.row_label)
 
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        return ("row", "column", "count"), _matrix_rows(self.rows, self.columns, self.counts)
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -464,3 +502,7 @@ class Steps:
         axes.set_yticks(range(len(self.labels)), self.labels)
         axes.set_ylim(len(self.labels) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
+
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        return ("step", "count"), list(zip(self.labels, self.counts, strict=True))

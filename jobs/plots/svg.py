@@ -122,8 +122,14 @@ def link_to(name: str, label: str) -> str:
     return f"{_LINK}{name}?{label}"
 
 
-def standalone(svg: str) -> str:
-    """Return `as_svg`'s element as an SVG file, with literal colours on white for programs without CSS variables."""
+def standalone(svg: str, *, caption: str = "") -> str:
+    """Return `as_svg`'s element as an SVG file, with literal colours on white for programs without CSS variables.
+
+    Args:
+        caption: replaces the description.
+    """
+    if caption:
+        svg = re.sub(r"(<desc[^>]*>)[^<]*", lambda tag: tag[1] + escape(caption), svg, count=1)
     svg = re.sub(r"@media screen.*?(?=</style>)", "", svg, count=1, flags=re.S)
     svg = re.sub(r"var\(--plot-\w+, (#[0-9a-f]{6})\)", r"\1", svg)
     svg = svg.replace('<svg class="plot"', '<svg class="plot" style="background: #ffffff"', 1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from jobs.plots.panels import Numbers
 from jobs.plots.svg import LINE, link_to, readable_on, shade
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ class TileMap:
         axes.set_xlim(0, _COLUMNS)
         axes.set_ylim(_ROWS, 0)
         axes.set_axis_off()
+
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        return ("region", "share"), list(self.shares.items())
 
 
 def _tile(column: int, row: int, **style: Any) -> Rectangle:

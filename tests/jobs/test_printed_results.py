@@ -15,11 +15,12 @@ from jobs import diff, export, import_ratings, questions, report
 from jobs.analysis import file_analysis, metrics_output
 from jobs.analysis.file_analysis import FileAnalysis
 from jobs.analysis.tric_metrics import Ranking, Reranking, WordedCaptions, statistics
+from jobs.corpora.cell_texts import csv_file
 from jobs.corpora.tric import PUBLISHED, Split
 from jobs.errors import InputError
 from jobs.inventory.differences import ColumnDifference, Differences
 from jobs.inventory.found import RatedRun
-from jobs.metrics.metric import Metric
+from jobs.metrics.metric import Metric, wide
 from jobs.page import file_report
 from jobs.page.page_contents import Page
 from jobs.runtime.outcomes import Manifest
@@ -64,7 +65,7 @@ def test_repeated_ratings_are_named_by_question(capsys: Printed) -> None:
 
 
 def test_texts_that_would_be_formulas_are_marked_in_the_file_of_metrics() -> None:
-    header, row = metrics_output.as_csv([metric("m", rater="=1+1")]).splitlines()
+    header, row = csv_file(*wide([metric("m", rater="=1+1")])).decode().splitlines()
     assert header.startswith("metric,rater,")
     assert row.startswith("m,'=1+1,")
 

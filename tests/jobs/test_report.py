@@ -270,7 +270,7 @@ def test_of_a_crowd_the_page_shows_people_all_together(tmp_path):
     rows += [rating(f"i{i}", "m@1", "q", "3") for i in range(4)]
     cli.execute("report", [f"ratings=[{write_file(tmp_path / 'R', 'ratings', rows)}]", f"out={tmp_path}/out"])
     page = " ".join((tmp_path / "out" / "index.html").read_text(encoding="utf-8").split())
-    assert "16 ratings by 13 raters" in page
+    assert "13 raters, 1 question, 16 ratings requested: 16 ok." in page
     assert page.count("all people") >= 1
     assert '<span dir="auto">p11</span>' not in page
     results = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()

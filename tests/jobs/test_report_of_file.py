@@ -54,7 +54,7 @@ def test_agreement_of_a_csv(tmp_path, capsys):
     assert float(counts[0]["value"]) == pytest.approx(alpha["value"])
     page = html.unescape((tmp_path / "F" / "index.html").read_text(encoding="utf-8"))
     shown = ("Krippendorff’s α (ordinal)", "My & study", "agreement of it, é.csv", str(file), platform.python_version(),
-             "Heat map of Cohen's kappa", "Distribution of each rater’s answers")  # fmt: skip
+             "Heat map of Cohen's kappa", "The distribution of each rater’s answers")  # fmt: skip
     assert [text for text in shown if text not in page] == []
 
 

@@ -145,7 +145,7 @@ def test_files_of_concepts_and_papers_have_no_formulas() -> None:
     cell = SimpleNamespace(metric=None, printed=SimpleNamespace(value=-1.0, low=None, high=None))
     rows = [SimpleNamespace(headers=[header], cells=[cell]) for header in (FORMULAS[0], "-4")]
     table = SimpleNamespace(row_headers=["rater"], columns=[("a", "b")], rows=rows)
-    _, line, number = csv.reader(io.StringIO(paper_tables.table_csv(cast(Any, table))))
+    _, line, number = csv.reader(io.StringIO(paper_tables.table_csv(cast(Any, table)).decode()))
     assert (line[0], number[0]) == (f"'{FORMULAS[0]}", "-4")
     assert "-1.0" in line
 

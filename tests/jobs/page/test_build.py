@@ -181,7 +181,7 @@ def test_a_page_names_its_inputs_with_their_counts_and_times(tmp_path: Path) -> 
         ("numpy", "3"),
         ("torch", "2"),
     ]
-    assert shown.lede == "2 pictures (of 3 requested) and 3 ratings by 2 raters."
+    assert shown.lede == "2 pictures (of 3 requested), 2 raters, 1 question, 3 ratings requested: 2 ok, 1 unparsed."
     mismatch, random_weights = shown.notices
     assert (mismatch, random_weights.split()[0]) == ("a mismatch", "local:qwen2.5-vl-tiny@1")
     assert [(table.name, table.rows, table.units, table.statuses) for table in shown.tables] == [

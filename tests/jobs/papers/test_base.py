@@ -33,7 +33,7 @@ from jobs.papers.study import (
     check_paper,
     no_part,
 )
-from jobs.plots.figures import plot
+from jobs.plots.figures import Drawing, plot
 from jobs.plots.panels import HeatMap
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
@@ -147,7 +147,7 @@ def test_a_table_refuses_rows_that_do_not_fit():
 
 
 def test_a_csv_has_a_row_per_cell_and_says_why_one_is_undefined():
-    rows = list(csv.DictReader(io.StringIO(table_csv(table()))))
+    rows = list(csv.DictReader(io.StringIO(table_csv(table()).decode())))
     assert [(r["Question"], r["column"], r["value"], r["n"], r["printed"], r["status"]) for r in rows] == [
         ("a", "Model · explicit", "0.25", "8", "0.3", "ok"),
         ("a", "Model · minimal", "", "0", "", "skipped"),
@@ -160,7 +160,7 @@ def test_a_csv_has_intervals_and_cells_that_only_the_paper_has():
                       n=8, coverage=0.75)  # fmt: skip
     cells = (PaperCell(estimate, Printed(0.3, 0.2, 0.35)), PaperCell(printed=Printed(0.1)), PaperCell())
     several = replace(table(), row_headers=("=Question", "Rater"), rows=(PaperRow(("=a", "m"), cells),))
-    first, second = csv.DictReader(io.StringIO(table_csv(several)))
+    first, second = csv.DictReader(io.StringIO(table_csv(several).decode()))
     assert list(first) == ["'=Question", "Rater", "column", *MEASURES]
     assert list(first.values()) == [
         "'=a", "m", "Model · explicit", "0.5", "0.4", "0.6", "8", "0.75", "0.3", "0.2", "0.35", "ok", "", "share",
@@ -177,13 +177,14 @@ def test_files_of_an_earlier_report_are_removed(tmp_path):
     write_parts(str(tmp_path), [table(), figure])
     (tmp_path / "paper" / "own notes.txt").write_text("kept")
     names = {path.name for path in (tmp_path / "paper").iterdir()}
-    assert names == {"table_1.csv", "figure_1.csv", "figure_1.svg", "own notes.txt"}
+    assert names == {"table_1.csv", "figure_1.csv", "figure_1.pdf", "figure_1.svg", "own notes.txt"}
     write_parts(str(tmp_path), [table()])
     assert {path.name for path in (tmp_path / "paper").iterdir()} == {"table_1.csv", "own notes.txt"}
 
 
 def test_the_file_of_a_figure_is_xml_whatever_its_labels(tmp_path):
-    svg = '<svg class="plot"><text>a\x1bb\ud800\x9b</text></svg>'
+    svg = Drawing('<svg class="plot"><text>a\x1bb\ud800\x9b</text></svg>')
+    svg.figure = plot(HeatMap([[1.0]], ["a"], ["b"]), title="t", description="d").figure
     write_parts(str(tmp_path), [PaperFigure("figure_1", "t", "c", svg, table())])
     root = ET.fromstring((tmp_path / "paper" / "figure_1.svg").read_bytes())
     assert root.findtext("text") == "a\ufffdb\ufffd\ufffd"
@@ -192,7 +193,8 @@ def test_the_file_of_a_figure_is_xml_whatever_its_labels(tmp_path):
 def test_the_page_shows_parts_with_contents_and_marks_printed_numbers():
     svg = plot(HeatMap([[1.0]], ["a"], ["b"]), title="t", description="d")
     html = render(Page("T", paper=[table(), PaperFigure("figure_1", "F", "c", svg, table("n"))], paper_title="Century"))
-    assert '<a href="#table_1">Shares &lt;i&gt;</a>' in html
+    assert "<summary><h3>Shares &lt;i&gt; <small>" in html
+    assert "are printed in the paper" in html
     assert '<span class="printed">paper 30.0%</span>' in html
     assert "— nobody rated" in html
     assert 'colspan="2"' in html
