@@ -26,7 +26,7 @@ def test_the_site_has_all_pages_and_no_broken_link(tmp_path: Path) -> None:
     config.plugins.on_startup(command="build", dirty=False)
     build(config)  # raises for the first warning
     jobs = (tmp_path / "reference/jobs/index.html").read_text("utf-8")
-    assert [name for name in job_names.JOBS if f'id="{name}"' not in jobs] == []
+    assert [name for name in job_names.JOBS if f'id="{name.replace(" ", "-")}"' not in jobs] == []
     tables = (tmp_path / "reference/tables/index.html").read_text("utf-8")
     assert [name for name in TABLES if f'id="{name}"' not in tables] == []
     assert "columns.questions.calm" in (tmp_path / "first_study/index.html").read_text("utf-8")

@@ -188,10 +188,11 @@ def test_a_page_names_its_inputs_with_their_counts_and_times(tmp_path: Path) -> 
         ("images", 3, 1, {"ok": 2, "missing": 1}),
         *((f"ratings by {name}", 3, 1, {"ok": 2, "unparsed": 1}) for name in ("local:qwen2.5-vl-tiny@1", "m")),
     ]
-    assert (shown.pictures_total, shown.raters_total) == (3, 2)
+    assert shown.pictures_total == 3
     unnamed = page(ReportTables([replace(ratings[1], metadata={})]), rows[:2])
     assert [table.name for table in unnamed.tables] == ["ratings by second"]
-    assert (unnamed.lede, unnamed.notices, unnamed.pictures_total) == ("2 ratings by 1 rater.", ["a mismatch"], None)
+    lede = "1 rater, 1 question, 2 ratings requested: 2 ok."
+    assert (unnamed.lede, unnamed.notices, unnamed.pictures_total) == (lede, ["a mismatch"], None)
     assert page(ReportTables(), []).lede == ""
 
 
