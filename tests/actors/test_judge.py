@@ -316,8 +316,8 @@ def test_a_context_longer_than_the_model_is_cut(judge: RubricStages, monkeypatch
     lengths: list[int] = []
     tokens = chat.tokens
 
-    def watched(prompts: list[Any], picture: Any) -> Any:
-        prepared = tokens(prompts, picture)
+    def watched(prompts: list[Any], picture: Any, **options: Any) -> Any:
+        prepared = tokens(prompts, picture, **options)
         lengths.append(prepared.shared + max(map(len, prepared.suffixes)))
         return prepared
 

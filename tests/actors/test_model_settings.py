@@ -1,6 +1,7 @@
 """Keys of a model and of its stage reach what loads it; no model is loaded."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_every_stage_records_the_revision_of_its_model(small: dict[str, Any], mo
     def fail(*arguments: Any, **keys: Any) -> None:
         raise StoppedError(*arguments, **keys)
 
-    monkeypatch.setattr(loading, "load_vlm", lambda *_, **__: ("loaded", "processor"))
+    monkeypatch.setattr(loading, "load_vlm", lambda *_, **__: ("loaded", SimpleNamespace()))
     monkeypatch.setattr(loading, "model_facts", fail)
     for name, build in stages(small, model=ModelSettings(checkpoint="org/name", revision="abc")).items():
         with pytest.raises(StoppedError) as recorded:

@@ -190,7 +190,7 @@ def test_answers_that_a_model_writes() -> None:
     assert model.write(asked) == [
         ScoringError("ValueError", "template"),
         "tokens [7, 8]",
-        ScoringError("answer_cut", "the answer reached the limit of 3 tokens"),
+        ScoringError("answer_cut", "the answer reached the limit after 3 tokens"),
         ScoringError("not_finite", "no likelihoods"),
     ]
     (call,) = calls

@@ -139,7 +139,7 @@ def test_a_code_behind_a_token_of_white_space_is_not_one_token(
 ) -> None:
     scorer = ClosedSetScorer(*vlm)
     bridged = AnswerCodes("code", (9,), ((1,), (2,)))
-    monkeypatch.setattr(scorer.chat, "answers", lambda codes, start: bridged)
+    monkeypatch.setattr(scorer.chat, "answers", lambda codes, **_: bridged)
     with pytest.raises(ValueError, match="answer code 'A'"):
         scorer.check_codes(("A", "B"))
 
@@ -180,7 +180,7 @@ def test_tokens_of_answers_are_kept_by_codes_and_start(vlm: tuple[Any, Any], mon
     scorer = ClosedSetScorer(*vlm)
     asked: list[tuple[tuple[str, ...], str]] = []
 
-    def answers(codes: tuple[str, ...], *, start: str = "") -> AnswerCodes:
+    def answers(codes: tuple[str, ...], *, start: str = "", **_: Any) -> AnswerCodes:
         asked.append((codes, start))
         return AnswerCodes("code", (), tuple((number,) for number in range(len(codes))))
 

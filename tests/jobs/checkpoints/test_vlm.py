@@ -13,7 +13,7 @@ MODEL = ModelConfig(
 
 def test_what_changes_the_answers_identifies_a_model() -> None:
     pixels = {"max_pixels": 90_000, "min_pixels": 900}
-    assert MODEL.identity == {"model": "me/seven", "revision": "abc", "dtype": "float32", **pixels}
+    assert MODEL.identity == {"model": "me/seven", "revision": "abc", "dtype": "float32", "template": {}, **pixels}
     assert MODEL.pixels == pixels
     assert MODEL.rater == "me/seven@abc"
     same = replace(MODEL, name="other", memory_gb=3.0, licence="mine", device_map="cpu", offload=True)
