@@ -16,9 +16,10 @@ from jobs.analysis.metrics_output import metric_lines, refuse_foreign, write_met
 from jobs.corpora.user_tables import find_file
 from jobs.errors import InputError
 from jobs.page.page_contents import Page, letters_of
-from jobs.page.page_figures import page_figures
+from jobs.page.page_figures import page_figures, plot_files
 from jobs.page.render import render
 from jobs.page.summary import summarize
+from jobs.plots.files import replace_files
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
@@ -47,7 +48,7 @@ def refuse_idle(cfg: RatedFile) -> None:
 
 
 def report_of_file(cfg: RatedFile) -> Manifest:
-    """Write the page, `metrics.csv` and the table `metrics` of the file `cfg.input`; return the table's manifest.
+    """Write the page, plots, `metrics.csv` and the table `metrics` of the file `cfg.input`; return its manifest.
 
     Raises:
         InputError: a key is not allowed, or the file cannot be used; nothing was written.
@@ -77,6 +78,7 @@ def report_of_file(cfg: RatedFile) -> Manifest:
         figures=figures,
         figures_left_out=left_out,
     )
+    replace_files(locations.join(out, "plots"), plot_files(figures))
     locations.replace(locations.join(out, "index.html"), render(page).encode())
     place = locations.join(out, "index.html")
     lines = [

@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from jobs.corpora.cell_texts import csv_file
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import GOLD, LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
@@ -21,9 +20,9 @@ from jobs.page.card_orders import answer_anchor
 from jobs.page.metric_tables import blocks, each_once, is_shown_by_distributions
 from jobs.page.page_contents import FunnelStep, PageFigure, Wording, question_of, rater_label
 from jobs.page.page_names import anchor, not_drawn, rater_colour, rater_hues, short_names, shortened
-from jobs.page.topic_figures import RATERS, FigureContext, topic_figures
+from jobs.page.topic_figures import RATERS, FigureContext, caption_of, topic_figures
 from jobs.plots.figures import label_width, plot
-from jobs.plots.files import drawing_files
+from jobs.plots.files import captions_file, drawing_files
 from jobs.plots.panels import CountMatrix, Fit, HeatMap, Scatter, Steps
 from jobs.plots.tiles import TileMap, place_of
 
@@ -41,6 +40,7 @@ MAX_MATRICES = 60  # matrices in a figure
 MAX_SCATTERS = 48  # scatter plots in a figure
 AXIS_LABEL = 0.25  # inches of the label of a vertical axis
 TOPIC_OF_REFERENCE = {"people": Topic.WITH_PEOPLE, "gold": Topic.GOLD}  # topics with the numbers of the matrices
+GROUPS = (PEOPLE, MODELS)  # raters with the colours of text
 FUNNEL = 3  # fewest steps of a funnel
 
 
@@ -71,7 +71,12 @@ def page_figures(
     )
     one_rater = len(letters) == 1
     others = sorted(
-        {value for m in metrics for dim in RATERS if (value := m.dims.get(dim)) not in (None, PEOPLE, MODELS)}
+        {
+            value
+            for m in metrics
+            for dim in (*RATERS, "model")
+            if (value := m.dims.get(dim)) not in (None, PEOPLE, MODELS)
+        }
     )
     hues = rater_hues([*letters, *others])
     metric_blocks = blocks(metrics, list(wording), one_rater=one_rater)
@@ -123,13 +128,13 @@ def file_names(figures: Sequence[PageFigure]) -> dict[str, str]:
 
 
 def plot_files(figures: Sequence[PageFigure]) -> dict[str, bytes]:
-    """Return the files of all figures (`jobs.plots.files`), and `captions.csv` with their titles and captions."""
+    """Return the files of all figures (`jobs.plots.files`), and that of their captions."""
     names = file_names(figures)
     files: dict[str, bytes] = {}
     for figure in figures:
-        files |= drawing_files(names[figure.name], figure.plots, f"{figure.title}. {figure.caption}")
-    captions = [(names[figure.name], figure.title, figure.caption) for figure in figures]
-    return files | {"captions.csv": csv_file(("figure", "title", "caption"), captions)}
+        files |= drawing_files(names[figure.name], figure.plots, f"{figure.title}. {figure.caption or figure.about}")
+    titles = {names[figure.name]: (figure.title, figure.caption or figure.about) for figure in figures}
+    return files | captions_file(titles)
 
 
 def figure_of(figures: Sequence[PageFigure]) -> dict[Topic, str]:
@@ -184,6 +189,7 @@ def agreement_map(metrics: Sequence[Metric], context: FigureContext) -> Iterator
             for title, pairs in maps[: MAX_MAPS + 1]
             for in_map in [[rater for rater in shown if any(rater in pair for pair in pairs)]]
         ],
+        caption=caption_of([m for m in metrics if m.name == "kappa" and "attribute" not in m.dims]),
         numbers=context.numbers(Topic.TWO_RATERS),
         notes=notes,
     )
@@ -237,6 +243,7 @@ def score_map(metrics: Sequence[Metric], context: FigureContext) -> Iterator[Pag
                 description=f"Heat map of mean scores: {len(shown)} raters and groups by {len(columns)} questions.",
             )
         ],
+        caption=caption_of([m for m in metrics if m.name == "group_mean_score" and "attribute" not in m.dims]),
         numbers=context.numbers(Topic.SCORES),
         notes=notes,
     )

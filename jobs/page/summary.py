@@ -21,6 +21,7 @@ from jobs.page.page_names import short_names, shortened
 
 MAX_QUESTIONS = 4  # columns of questions
 MAX_NAMED = 6  # raters in a sentence
+KAPPA = "κ"
 OUTSIDE = 0.1  # mean probability outside the allowed answers from which it is a problem
 MIN_COVERAGE = 0.9  # share of answered ratings below which it is a problem
 FEW = "fewer than "  # beginning of the reason of a metric of few items
@@ -132,7 +133,7 @@ def summarize(
         if d.rater not in gold:
             of_rater[label_of(d)].append(d)
     rows = [_row(label, listed, first, index) for label, listed in of_rater.items()]
-    rows.sort(key=lambda row: (row.is_person, -row.agreement.value if row.agreement else 2.0, row.label))
+    rows.sort(key=_rank)
     return FirstScreen(
         questions=[(key, titles[key]) for key in first],
         more=len(keys) - len(first),
@@ -140,6 +141,12 @@ def summarize(
         with_people=index.has_people,
         problems=list(_problems(distributions, titles, words)),
     )
+
+
+def _rank(row: SummaryRow) -> tuple[bool, bool, float, str]:
+    """Return the key of a row's place: models before people, by agreement; those with another one than κ come last."""
+    agreement = row.agreement
+    return row.is_person, not (agreement and agreement.name == KAPPA), -agreement.value if agreement else 2.0, row.label
 
 
 class _Index:
@@ -171,7 +178,7 @@ class _Index:
             if d.rater in {*pair, ALL_PEOPLE} and all(other in self.people for other in pair - {d.rater})
         ]
         if with_people:
-            return _mean_kappa("κ", with_people)
+            return _mean_kappa(KAPPA, with_people)
         for name, label in WITH_PEOPLE.items():
             for metric in self._find(name, d):
                 rater = metric.dims.get("rater", metric.dims.get("group"))

@@ -26,6 +26,7 @@ from jobs.plots.tiles import by_region
 MAX_PLOTS, MAX_FOLDED = 24, 12  # plots in a figure, and in a folded one; the notes name the others
 MAX_ROWS = 24  # rows in a drawing; a plot with more has several
 MAX_SERIES = 8  # colours in a drawing; a plot with more has several
+FIRST_UNITS = (Quantity.SCORE, Quantity.COEFFICIENT)  # quantities whose plots come first
 LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
 # Dims whose values become rows of a plot; the first one counts, and the plot's title has the others.
 ROWS = (
@@ -117,7 +118,10 @@ def topic_figures(metrics: Sequence[Metric], context: FigureContext) -> Iterator
         raters = {point.rater_label for point in points if point.metric.value is not None}
         if topic == Topic.TWO_RATERS and len(raters) > 2:
             continue  # a heat map shows it
-        plots = [drawn for drawn in _joined(_plots(points)) if _is_shown(drawn, topic)]
+        plots = sorted(
+            (drawn for drawn in _joined(_plots(points)) if _is_shown(drawn, topic)),
+            key=lambda drawn: kind_of(drawn.points[0].metric).unit not in FIRST_UNITS,
+        )
         if sum(point.metric.value is not None for drawn in plots for point in drawn.points) > 1:
             yield _figure(topic, plots, context)
 
@@ -148,12 +152,27 @@ def _figure(topic: Topic, plots: Sequence[_Plot], context: FigureContext) -> Pag
             )
             for title, panel in panels
         ],
+        caption=caption_of([point.metric for drawn in shown for point in drawn.points]),
         numbers=context.numbers(topic),
         folded=not topic.value.plotted_first,
         topic=topic,
         notes=not_drawn([drawn.title or "single values" for drawn in plots[limit:]]),
         legend=legend,
     )
+
+
+def caption_of(metrics: Sequence[Metric]) -> str:
+    """Return what a plot of these metrics rests on: their names with definitions, n, and the intervals' methods."""
+    definitions = dict.fromkeys(f"{kind_of(m).label}: {m.definition}" for m in metrics)
+    counts = [metric.n for metric in metrics if metric.value is not None]
+    n = (
+        f"n {min(counts):,} to {max(counts):,}."
+        if counts and min(counts) < max(counts)
+        else f"n {max(counts, default=0):,}."
+    )
+    methods = dict.fromkeys(metric.interval_method for metric in metrics if metric.interval_method)
+    intervals = f"Intervals: {'; '.join(map(str, methods))}." if methods else "No intervals."
+    return " ".join([*definitions, n, intervals])
 
 
 def _is_shown(drawn: _Plot, topic: Topic) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal
 from jobs.corpora.cell_texts import csv_file
 from jobs.metrics.metric import Metric
 from jobs.plots.figures import Drawing, small_multiples
-from jobs.plots.files import drawing_files, replace_files
+from jobs.plots.files import captions_file, drawing_files, replace_files
 from jobs.plots.panels import Estimate, Panel
 from jobs.store.files import locations
 
@@ -147,15 +147,17 @@ MEASURES = (
 
 
 def write_parts(out: str, parts: Sequence[PaperPart]) -> None:
-    """Write the files, and remove files of an earlier report that are not among them."""
+    """Write the files, and remove those of an earlier report that are not among them."""
     files: dict[str, bytes] = {}
+    captions: dict[str, tuple[str, str]] = {}
     for part in parts:
+        table = part.numbers if isinstance(part, PaperFigure) else part
+        caption = f"{part.title} ({part.citation}). {' '.join(table.notes)}".strip()
+        files[f"{part.name}.csv"] = table_csv(table)
         if isinstance(part, PaperFigure):
-            caption = f"{part.title} ({part.citation}). {' '.join(part.numbers.notes)}".strip()
             files |= drawing_files(part.name, [part.svg], caption, numbers=False)
-            files[f"{part.name}.csv"] = table_csv(part.numbers)
-        else:
-            files[f"{part.name}.csv"] = table_csv(part)
+        captions[part.name] = (part.title, caption)
+    files |= captions_file(captions)
     replace_files(locations.join(locations.absolute(out), PAPER_FOLDER), files)
 
 

@@ -177,9 +177,12 @@ def test_files_of_an_earlier_report_are_removed(tmp_path):
     write_parts(str(tmp_path), [table(), figure])
     (tmp_path / "paper" / "own notes.txt").write_text("kept")
     names = {path.name for path in (tmp_path / "paper").iterdir()}
-    assert names == {"table_1.csv", "figure_1.csv", "figure_1.pdf", "figure_1.svg", "own notes.txt"}
+    of_figure = {"figure_1.csv", "figure_1.pdf", "figure_1.svg"}
+    assert names == {"table_1.csv", "captions.csv", "own notes.txt"} | of_figure
     write_parts(str(tmp_path), [table()])
-    assert {path.name for path in (tmp_path / "paper").iterdir()} == {"table_1.csv", "own notes.txt"}
+    assert {path.name for path in (tmp_path / "paper").iterdir()} == names - of_figure
+    write_parts(str(tmp_path), [])
+    assert {path.name for path in (tmp_path / "paper").iterdir()} == {"own notes.txt"}
 
 
 def test_the_file_of_a_figure_is_xml_whatever_its_labels(tmp_path):

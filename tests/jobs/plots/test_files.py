@@ -38,8 +38,13 @@ def test_one_drawing_has_no_number_and_gives_the_same_bytes_again():
 
 
 def test_plots_of_an_earlier_report_are_removed_and_other_files_kept(tmp_path):
-    for name in ("old.svg", "old.pdf", "old.csv", "notes.txt"):
-        (tmp_path / name).write_text("x")
-    replace_files(str(tmp_path), {"new.svg": b"<svg/>"})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.svg", "notes.txt"]
+    """A folder may have plots of the user, whose names no captions have."""
     replace_files(str(tmp_path / "none"), {})
+    for name in ("mine.svg", "old-map.pdf", "notes.txt"):
+        (tmp_path / name).write_text("x")
+    captions = b'figure,title,caption\r\nold,t,"c\r\nd"\r\n'
+    earlier = {"old.pdf": b"", "old-1.svg": b"", "old-12.svg": b"", "old.csv": b"", "captions.csv": captions}
+    replace_files(str(tmp_path), earlier)
+    replace_files(str(tmp_path), {"new.svg": b"<svg/>", "captions.csv": b"figure,title,caption\r\nnew,t,c\r\n"})
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["captions.csv", "mine.svg", "new.svg", "notes.txt", "old-map.pdf"]
