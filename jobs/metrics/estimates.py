@@ -23,7 +23,6 @@ Bools = NDArray[np.bool_]
 BOTH, PEOPLE_ALONE, JUDGES_ALONE = "people and judges", "people alone", "judges alone"
 MAX_JUDGES = 6  # that are combined: those with the most answers
 MAX_ANSWERS = 12  # of a question whose distribution is estimated
-WEIGHTS_OFF = 0.25  # by how much the weights of a draw may add up to another number of items than were judged
 _TOPICS = (Topic.ESTIMATES, Topic.ESTIMATES_BY_SUBGROUP)
 _PPI = (
     "from people's answers to a random part of the items and judges' answers to all, by prediction-powered inference "
@@ -135,28 +134,10 @@ def setting_of(question: RatedQuestion) -> WholeSet | str:
         return no_rated_item(PEOPLE, at_least=people.at_least)
     if rated.all():
         return "people rated every item: their own mean is that of the set"
-    part = _part(question, rated)
-    return part if isinstance(part, str) else WholeSet(answers, people, judges_of(question), part, rated, scale)
-
-
-def _part(question: RatedQuestion, rated: Bools) -> RandomPart | str:
-    """Return the probability with which each item was drawn, or why it is not known."""
-    units, context = question.answers.units, question.context
-    if context.drawn is None:
-        if not question.settings.random_part:
-            return context.draw_fault or NOT_RANDOM
-        return RandomPart(np.full(len(rated), rated.mean()), units)
-    drawn = ~np.isnan(context.drawn)
-    if outside := int((rated & ~drawn).sum()):
-        return f"people rated {outside:,} items that no table in assignments= has"
-    weights = 1 / context.drawn[drawn]
-    spread = float(weights.std() / weights.mean() / np.sqrt(len(weights)))
-    if abs(weights.sum() / len(rated) - 1) > WEIGHTS_OFF + 3 * spread:
-        return (
-            f"people's items were drawn from about {weights.sum():,.0f}, but {len(rated):,} were judged: they are no "
-            "random part of these; judge the items that were drawn from, or draw from all that were judged"
-        )
-    return RandomPart(np.where(drawn, context.drawn, 1.0), units)
+    if not question.settings.random_part:
+        return NOT_RANDOM
+    part = RandomPart(np.full(len(rated), rated.mean()), answers.units)
+    return WholeSet(answers, people, judges_of(question), part, rated, scale)
 
 
 @dataclass(frozen=True)

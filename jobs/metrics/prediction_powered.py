@@ -49,28 +49,6 @@ class RandomPart:
         return RandomPart(self.probability[items], self.units.of(items))
 
 
-def draw_probabilities(uncertainty: Floats, n: float, *, floor: float = 0.2) -> Floats:
-    """Return float64[units], probabilities that sum to n, or to the number of units if it is lower.
-
-    They are proportional to the uncertainty (Zrnic and Candès, Active statistical inference, 2024, section 4), mixed
-    with an equal share for all, so that a judge that is sure and wrong does not make the interval wide.
-
-    Args:
-        uncertainty: float64[units], at least 0, such as the standard deviation of a judge's distribution.
-        n: expected number of units to draw.
-        floor: share of the mean probability that every unit has at least.
-    """
-    mean = uncertainty.mean()
-    size = floor + (1 - floor) * uncertainty / mean if mean > 0 else np.ones(len(uncertainty))
-    certain = np.zeros(len(size), bool)
-    while True:  # units whose share would exceed 1 are certain, and the others share what is left
-        scale = (n - certain.sum()) / size[~certain].sum() if not certain.all() else 1.0
-        above = ~certain & (size * scale >= 1)
-        if not above.any():
-            return np.where(certain, 1.0, size * max(scale, 0.0))
-        certain |= above
-
-
 @dataclass(frozen=True)
 class SetEstimate:
     """An estimate of a mean over all items, with and without judges.

@@ -45,7 +45,7 @@ class MetricSettings:
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
     # rarely: attribute of items whose values are the independent units of intervals, such as prompt; null: the picture
     unit: str | None = None
-    # rarely: people rated a random part of the items, drawn without `annotate`, so that all items can be estimated
+    # people rated a random part of the items, so that their answers to all items can be estimated (docs/metrics.md)
     random_part: bool = False
     minimum: int = 30  # rarely: metrics of subgroups with fewer units are marked
     compare: list[str] = field(default_factory=list)  # attributes whose values Welch's t-test compares
@@ -84,8 +84,6 @@ class QuestionContext:
             answers. At most one of the two is set; judged: bool[items], whether it is known.
         right_values: the right categories of each item, empty if none is right; None if they are unknown.
         names: str[items], names of CrowdTruth's units; None: no CrowdTruth.
-        drawn: float64[items], the probability with which an item was drawn for people, NaN if it was not drawn; None if
-            people's part is not known to be a random draw, for the reason `draw_fault`.
     """
 
     kinds: Mapping[str, str]
@@ -105,8 +103,6 @@ class QuestionContext:
     judged: Bools | None = None
     right_values: Sequence[frozenset[str] | None] | None = None
     names: Sequence[str] | None = None
-    drawn: NDArray[np.float64] | None = None
-    draw_fault: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ ITEMS, RATED = 300, 60
 ALL_RATED = "people rated every item: their own mean is that of the set"
 
 
-def scored(*, seed=0, rated=None, judges=1, drawn=None, **settings):
+def scored(*, seed=0, rated=None, judges=1, **settings):
     """Return a question that people answered for some items, and judges, who are a point too kind, for all."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(1, 6, ITEMS).astype(float)
@@ -25,7 +25,7 @@ def scored(*, seed=0, rated=None, judges=1, drawn=None, **settings):
     region = {"East": np.arange(ITEMS) < 200, "West": np.arange(ITEMS) >= 200}
     context = QuestionContext(
         {"anna": "human"}, picture=np.arange(ITEMS), target=np.zeros(ITEMS, np.int64), scale=(1.0, 5.0),
-        subgroups={"region": region}, drawn=drawn,
+        subgroups={"region": region},
     )  # fmt: skip
     chosen = MetricSettings(**{"random_part": True, "disaggregate": ["region"], **settings})
     return truth, RatedQuestion(RatingTable.from_matrix(matrix, raters=names), context, chosen)
@@ -99,23 +99,14 @@ def test_categories_have_shares_of_answers_and_an_accuracy():
 
 
 def test_estimates_are_undefined_unless_people_rated_a_random_part():
-    drawn = np.where(np.arange(ITEMS) % 5 == 0, 0.2, np.nan)
-    part = ~np.isnan(drawn)
     cases = {
         "unknown": (scored(random_part=False), NOT_RANDOM),
         "everything": (scored(rated=np.ones(ITEMS, bool)), ALL_RATED),
         "nothing": (scored(rated=np.zeros(ITEMS, bool), people=2), "no item has 2 ratings of people"),
-        "others": (scored(rated=np.arange(ITEMS) < 9, drawn=drawn), "people rated 7 items that no table in "
-                                                                    "assignments= has"),
     }  # fmt: skip
     for name, ((_, question), reason) in cases.items():
         reasons = [(m.value, m.reason) for m in estimates(question)]
         assert reasons == [(None, reason)], name
-    _, elsewhere = scored(rated=part, drawn=drawn / 10)
-    (metric,) = estimates(elsewhere)
-    assert str(metric.reason).startswith("people's items were drawn from about 3,000, but 300 were judged")
-    _, drawn_part = scored(rated=part, drawn=drawn, random_part=False)
-    assert by_source(drawn_part, "estimated_mean")[BOTH].value is not None
 
 
 def test_one_picture_a_constant_judge_and_missing_answers():

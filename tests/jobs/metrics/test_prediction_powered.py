@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.metrics.intervals import Units
-from jobs.metrics.prediction_powered import RandomPart, combined, draw_probabilities, estimate_mean, estimate_ratio
+from jobs.metrics.prediction_powered import RandomPart, combined, estimate_mean, estimate_ratio
 from tests.estimate_coverage import Case, cases, of_pictures, read_pictures, simulate
 
 DATA = Path(os.environ.get("REMINE_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
@@ -129,17 +129,6 @@ def test_a_ratio_is_that_of_both_estimates():
     assert exact_judge is not None
     assert exact_judge.value == pytest.approx(hits.sum() / either.sum(), abs=0.005)
     assert estimate_ratio(of_hits * 0, of_either * 0, lambda linear: None, part_of(rated)) is None
-
-
-def test_probabilities_of_a_draw_add_up_and_have_a_floor():
-    uncertainty = np.array([0.0, 1, 1, 2, 40])
-    probability = draw_probabilities(uncertainty, 3)
-    assert probability.sum() == pytest.approx(3)
-    assert probability[4] == 1
-    assert probability.min() > 0
-    assert (np.diff(probability) >= 0).all()
-    assert draw_probabilities(np.zeros(4), 2) == pytest.approx(np.full(4, 0.5))
-    assert draw_probabilities(uncertainty, 9) == pytest.approx(np.ones(5))
 
 
 def test_a_hundred_thousand_items_take_less_than_a_second():
