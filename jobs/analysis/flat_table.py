@@ -118,6 +118,8 @@ class FlatTable:
             hit(name, *pictures[name], row.get("image_url"), row.get("source_url")) for name, row in rows.items()
         ]
         for name, row in rows.items():
+            if (source := row.get("source_url")) and source.startswith("/"):
+                row["source_url"] = source.rpartition("/")[2]  # the file is published without its owner's folders
             row["image_id"] = (" ".join(pictures[name]) or None) if name in described else None
         names = [field.name for field in self.schema if field.name not in (*ASKED, *ANSWER)]
         table = pa.table({name: pa.array([row.get(name) for row in rows.values()], pa.string()) for name in names})

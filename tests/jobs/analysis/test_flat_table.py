@@ -116,3 +116,19 @@ def test_any_mark_of_the_pictures_leaves_a_rating_out(tmp_path: Path, mark: str)
     left = {"pair": ["p", "q", "z"], "p": ["q", "z"]}.get(mark, ["p", "z"])
     assert [row["item_id"] for row in rows] == left
     assert [row["pictures"] for row in rows if row["item_id"] == "pair"] == ["two"] * left.count("pair")
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("/home/ada/photos/sub/é b.png", "é b.png"),
+        ("/data/a.tar#x.png", "a.tar#x.png"),
+        ("s3://bucket/p/x.png", "s3://bucket/p/x.png"),
+        ("https://i/x.png?y=/z", "https://i/x.png?y=/z"),
+        ("", ""),
+    ],
+)
+def test_a_local_file_has_no_folders(tmp_path: Path, source: str, shown: str) -> None:
+    images = [{"image_id": "q", "rendition": "original", "source_url": source, "status": "ok"}]
+    (row,) = joined(tmp_path, table_of(tmp_path, images=images), rating("q", "m", "q", "1"))
+    assert row["source_url"] == shown
