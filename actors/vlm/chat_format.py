@@ -33,6 +33,8 @@ _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 # The forms in which templates accept the text of a system's turn: a list of pieces, a string, or not at all.
 _AS_PIECES, _AS_STRING, _IN_USERS_TURN = "pieces", "string", "user"
 _SYSTEM_FORMS = (_AS_PIECES, _AS_STRING)
+# Attributes of processors: Qianfan-OCR has the first, Gemma the second; all others have the last.
+_PICTURE_MARKS = ("image_placeholder_token", "boi_token", "image_token")
 _PROBE = 'Grade it,\nor "both".'  # differs if a template prints a list instead of its texts
 
 
@@ -86,7 +88,7 @@ class ChatFormat:
             self._options["chat_template"] = _TODAY.sub(_as_of_day, template)
         if reason := unknown_variables(self._source, self._variables):
             raise ValueError(reason)
-        marks = {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
+        marks = {str(getattr(processor, name, "") or "") for name in (*_PICTURE_MARKS, "video_token")}
         # Converts a text so that special tokens of the model (the end of a turn, a picture) are read as text.
         self.as_data = DataTexts(special_tokens(self.tokenizer) | marks)
         self.special = self.as_data.special
@@ -266,6 +268,6 @@ def _as_of_day(call: re.Match[str]) -> str:
 
 
 def _picture_marks(processor: Processor) -> list[str]:
-    """Return the tokens that mark a picture in a prompt: `boi_token` for Gemma, `image_token` for all others."""
-    marks = (str(getattr(processor, name, None) or "") for name in ("boi_token", "image_token"))
+    """Return the tokens that mark a picture in a prompt."""
+    marks = (str(getattr(processor, name, None) or "") for name in _PICTURE_MARKS)
     return [mark for mark in marks if mark]

@@ -117,6 +117,8 @@ def advance(model: Vlm, input_ids: Tensor, state: DecodingState, *, tokens: int)
         missing = input_ids.shape[1] - mask.shape[1]
         state["cross_attention_mask"] = torch.cat([mask, mask[:, -1:].expand(-1, missing, -1, -1)], dim=1)
     prepared = model.prepare_inputs_for_generation(input_ids, next_sequence_length=tokens, **state)
+    if "logits_to_keep" in prepared:  # Bamba, Falcon H1, Jamba and Zamba replace it by the config's, which is 1
+        prepared["logits_to_keep"] = tokens
     return model(**prepared, return_dict=True).logits, state
 
 

@@ -129,18 +129,36 @@ def key_bytes(config: PretrainedConfig, itemsize: int) -> int:
 
 def pass_bytes(config: PretrainedConfig, itemsize: int) -> int:
     """Return the bytes that one token takes in the widest layer: hidden states, projections, attention."""
-    queries = max(layer.num_attention_heads * _head_size(layer) for layer in layer_configs(config))
-    width = 6 * config.hidden_size + 3 * config.intermediate_size + 4 * queries
+    layers = layer_configs(config)
+    queries = max(_heads(layer) * _head_size(layer) for layer in layers)
+    width = 6 * config.hidden_size + 3 * max(map(_feed_forward_size, layers)) + 4 * queries
     # the two parts of cascade attention are merged in float32
     return int(width * itemsize + 3 * 4 * queries)
 
 
+def _heads(layer: PretrainedConfig) -> int:
+    """Return the number of heads; 0 without attention (Mamba)."""
+    return int(getattr(layer, "num_attention_heads", None) or 0)
+
+
 def _key_heads(layer: PretrainedConfig) -> int:
-    return int(getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads)
+    return int(getattr(layer, "num_key_value_heads", None) or _heads(layer))
 
 
 def _head_size(layer: PretrainedConfig) -> int:
-    return int(getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads)
+    return int(getattr(layer, "head_dim", None) or layer.hidden_size // max(1, _heads(layer)))
+
+
+def _feed_forward_size(layer: PretrainedConfig) -> int:
+    """Return the width of the feed-forward network, of all experts of a token (Qwen3.5 MoE has no other).
+
+    Where the config names none (GPT-2, BLOOM, Falcon), it is four times that of the hidden states.
+    """
+    if size := getattr(layer, "intermediate_size", None):
+        return int(max(size) if isinstance(size, list) else size)
+    expert = getattr(layer, "moe_intermediate_size", None) or 0
+    experts = expert * (getattr(layer, "num_experts_per_tok", None) or 1)
+    return int(experts + (getattr(layer, "shared_expert_intermediate_size", None) or 0)) or 4 * int(layer.hidden_size)
 
 
 def least_budget(model: Vlm) -> int:
@@ -163,7 +181,7 @@ def tokens_per_pass(model: Vlm, *, budget: int, prefix: int, width: int, kind: s
     if kind == "batched":
         # The prefix's keys of a layer are copied for each row, once joined and once for each head.
         keys = key_bytes(config, itemsize) / config.num_hidden_layers
-        groups = max(layer.num_attention_heads / _key_heads(layer) for layer in layer_configs(config))
+        groups = max(_heads(layer) / max(1, _key_heads(layer)) for layer in layer_configs(config))
         per_token += prefix * keys * (1 + groups) / max(1, width)
     most = MOST_TOKENS.get(model.device.type, MOST_TOKENS["cpu"])
     return max(LEAST_TOKENS, min(most, int(budget / per_token)))

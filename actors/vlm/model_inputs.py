@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from actors.vlm.model_types import Inputs, Tensors, Vlm
 
 # The tensors of a processor's output with an entry per token; all others describe the picture.
-PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask")
+PER_TOKEN = (
+    *("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask"),
+    "moe_mm_token_type_ids",  # ERNIE 4.5 VL routes tokens by it
+)
 LENGTH_BYTES = 8
 MARKED_IDS, OPTIONS, PICTURE = "marked_ids", "image_options", "picture_"  # names of tensors
 

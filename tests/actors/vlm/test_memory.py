@@ -35,6 +35,23 @@ def test_bytes_of_a_token() -> None:
     assert memory.pass_bytes(plain, 2) == (240 + 300 + 4 * 40) * 2 + 3 * 4 * 40
 
 
+def test_widths_of_feed_forward_networks() -> None:
+    """Not every config has `intermediate_size`, or attention."""
+    sizes = {"num_hidden_layers": 2, "hidden_size": 40}
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"intermediate_size": [30, 100]}, 100),  # Gemma 3n
+        ({"moe_intermediate_size": 10, "num_experts_per_tok": 3, "shared_expert_intermediate_size": 5}, 35),
+        ({"moe_intermediate_size": 10}, 10),
+        ({}, 160),
+    ]
+
+    def check(more: dict[str, Any], width: int) -> None:
+        assert memory.pass_bytes(SimpleNamespace(**sizes, **more), 2) == (240 + 3 * width) * 2
+        assert memory.key_bytes(SimpleNamespace(**sizes, **more), 2) == 0
+
+    check_cases(check, cases)
+
+
 def test_tokens_of_a_pass() -> None:
     cases = [
         (PASS * 100, "cascade", 100),
