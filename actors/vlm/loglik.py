@@ -45,7 +45,9 @@ class CompletionScorer(BudgetedScorer):
     """Scorer that computes log-likelihoods of completions of a model's turn.
 
     For a known model family, all completions pass as one tree (engine `cascade`), provided that this gives the same
-    log-likelihoods for the first prompt as the portable way, a cache that is repeated for each completion.
+    log-likelihoods for the first prompt as the portable way, a cache that is repeated for each completion. For other
+    models, the tokens of a completion pass together if that gives the same as one after another: Jamba's layers forget
+    the prompt when several tokens follow it.
 
     Args:
         model: a model loaded by transformers, in evaluation mode.
@@ -57,6 +59,7 @@ class CompletionScorer(BudgetedScorer):
         self.pad_id = pad_id
         self.family = families.family_of(model)
         self._is_packed, self._is_settled = self.family is not None, self.family is None
+        self._is_stepwise: bool | None = None if self.family is None else False  # None: not decided
         text = model.config.get_text_config()
         self.max_positions: int | None = getattr(text, "max_position_embeddings", None)
         self.label = f"model {model.config.model_type!r}"
@@ -89,6 +92,8 @@ class CompletionScorer(BudgetedScorer):
     def _log_likelihoods(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
         if not self._is_settled:
             self._settle(inputs, completions[:COMPARED])
+        if self._is_stepwise is None and max(map(len, completions)) > 2:
+            self._settle_steps(inputs, sorted(completions, key=len)[-COMPARED:])
         return (self._packed if self._is_packed else self._repeated)(inputs, completions)
 
     def _settle(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> None:
@@ -102,6 +107,20 @@ class CompletionScorer(BudgetedScorer):
             kind = self.model.config.model_type
             log.warning("model %r: engine cascade is not used for labels (%s); this is slower", kind, reason)
         self._is_packed, self._is_settled = not reason, True
+
+    def _settle_steps(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> None:
+        """Decide whether the tokens of a completion pass one after another."""
+        self._is_stepwise = True
+        expected = self._repeated(inputs, completions)
+        if not np.isfinite(expected).all():
+            self._is_stepwise = None
+            return
+        self._is_stepwise = False
+        tolerance = shared_prefix.tolerance(self.model)
+        if reason := disagreement(lambda: self._repeated(inputs, completions), expected, tolerance=tolerance):
+            kind = self.model.config.model_type
+            log.warning("model %r: tokens of labels pass one after another (%s); this is slower", kind, reason)
+            self._is_stepwise = True
 
     def _packed(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
         """Pass all completions as one tree: the suffix is the prompt's last token, the completions are its answers."""
@@ -143,15 +162,18 @@ class CompletionScorer(BudgetedScorer):
         import torch
 
         longest = max(map(len, completions))
-        logits = logits.repeat_interleave(len(completions), dim=0)
+        parts = [logits.repeat_interleave(len(completions), dim=0)]
         if longest > 1:  # a completion's last token is not an input; padding follows, which no token sees
             rows = [[*tokens[:-1], *[self.pad_id] * (longest - len(tokens))] for tokens in completions]
             suffixes = torch.tensor(rows, device=input_ids.device)
-            if "logits_to_keep" in state:
-                state["logits_to_keep"] = longest - 1
             whole = torch.cat([input_ids.repeat_interleave(len(completions), dim=0), suffixes], dim=1)
-            later, _ = advance(self.model, whole, state, tokens=longest - 1)
-            logits = torch.cat([logits, later[:, -(longest - 1) :].to(logits.device)], dim=1)
+            size = 1 if self._is_stepwise else longest - 1
+            for first in range(0, longest - 1, size):
+                if "logits_to_keep" in state:
+                    state["logits_to_keep"] = size
+                later, state = advance(self.model, whole[:, : input_ids.shape[1] + first + size], state, tokens=size)
+                parts.append(later[:, -size:].to(parts[0].device))
+        logits = torch.cat(parts, dim=1)
         logprobs = []
         for row, tokens in zip(logits, completions, strict=True):
             chosen = torch.tensor(list(tokens), device=row.device)[:, None]

@@ -193,6 +193,38 @@ def test_a_model_of_an_unknown_family_repeats_its_cache(vlm: tuple[Any, Any], mo
     assert scorer.score(chat.encode(["x"], []), completions) == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+def test_tokens_pass_one_after_another_if_several_forget_the_prompt(
+    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, forgets: bool
+) -> None:
+    """As in Jamba, whose state is lost when several tokens follow it; other models need one pass per group."""
+    chat, model = ChatEncoder(vlm[1]), vlm[0]
+    completions = [chat.continuation("", f" {label}") for label in LABELS]
+    prompts = [chat.encode([text], []) for text in ("x", "y")]
+    packed = CompletionScorer(model, pad_id=0)
+    expected = [packed.score(prompt, completions) for prompt in prompts]
+    passes: list[int] = []
+    advance = decoding.advance
+
+    def watched(model: Any, input_ids: Any, state: Any, *, tokens: int) -> Any:
+        passes.append(tokens)
+        logits, state = advance(model, input_ids, state, tokens=tokens)
+        return (logits.flip(-1) if forgets and tokens > 1 else logits), state
+
+    monkeypatch.setattr(families, "FAMILIES", {})
+    monkeypatch.setattr(loglik, "advance", watched)
+    scorer = CompletionScorer(model, pad_id=0)
+    short = [tokens[:1] for tokens in completions]
+    assert not isinstance(scorer.score(prompts[0], short), ScoringError)  # nothing to decide yet
+    assert passes == []
+    for prompt, of_prompt in zip(prompts, expected, strict=True):
+        passes.clear()
+        assert scorer.score(prompt, completions) == pytest.approx(of_prompt, abs=1e-4)
+    longest = max(map(len, completions)) - 1
+    assert passes == ([1] * longest if forgets else [longest])
+    assert ("pass one after another" in caplog.text) is forgets
+
+
 def test_a_prompt_too_long_is_a_row(vlm: tuple[Any, Any]) -> None:
     chat = ChatEncoder(vlm[1])
     scorer = CompletionScorer(vlm[0], pad_id=0)
