@@ -24,7 +24,7 @@ from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.outcomes import Plan
 from jobs.runtime.pipeline import pipeline_commands, pipeline_plan, pipelines
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
-from jobs.runtime.planning.spending import left_of
+from jobs.runtime.planning.spending import check_budget, left_of
 from jobs.runtime.process import console
 from jobs.runtime.process.console import say
 from jobs.store import table_plan
@@ -78,6 +78,7 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
     """
     steps = cfg.pipeline.steps
     table_plan.check_limit(cfg.limit)
+    check_budget(cfg.budget, has_prices=cfg.resources.prices is not None)
     prepared = [(step.job, _overrides(cfg, step)) for step in _with_limit(cfg)]
     allowed = [name for name in job_names.JOBS if name not in ("run", "demo")]
     if unknown := [name for name, _ in prepared if name not in allowed]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min)?")
 _HOURS_PER = {"h": 1.0, "min": 1 / 60}
+LEAST_LEFT = 1e-3  # of an amount or of an hour: with less, no further step begins
 _KEPT = "completed units are kept, and the same command continues, with a new budget"
 
 
@@ -86,9 +87,19 @@ def left_of(budget: str, manifest: Mapping[str, Any], seconds: float) -> str:
     unit = match[2] if match else None
     amount = _hours(budget, 1.0)  # in hours or in the currency
     left = amount - seconds / 3600 * (1.0 if unit else per_hour)
-    if left <= 0:
+    if left < LEAST_LEFT:
         raise RunError(f"reached; {_KEPT}", key="budget", value=budget)
     return f"{left * 60:.3f}min" if unit else f"{left:.4f}"
+
+
+def check_budget(budget: str | None, *, has_prices: bool) -> None:
+    """Check a pipeline's budget before its first step.
+
+    Raises:
+        InputError: as `Spending`.
+    """
+    if budget is not None:
+        _hours(budget, 1.0 if has_prices else 0.0)
 
 
 def _hours(budget: str, per_hour: float, unpriced: str = "") -> float:

@@ -11,7 +11,7 @@ import yaml
 
 from actors.loglik_rater import LoglikRater, LoglikSettings, condition_of
 from actors.preparers import PromptPreparer
-from actors.vlm import families, loglik, memory, shared_prefix
+from actors.vlm import decoding, families, loglik, memory, shared_prefix
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.loglik import CompletionScorer, DebiasSetting, check_settings, debias

@@ -9,7 +9,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.planning.estimates import Cluster, cluster_of
 from jobs.runtime.planning.rate_tables import read_prices
-from jobs.runtime.planning.spending import Spending, left_of
+from jobs.runtime.planning.spending import Spending, check_budget, left_of
 
 PRICES = read_prices("aws-us-east-1")
 PRICED = Cluster(8.0, PRICES, per_hour=20.0)
@@ -67,7 +67,12 @@ def test_the_next_step_of_a_pipeline_gets_what_is_left() -> None:
     assert left_of("200", {"nodes": step, "texts": {}}, 1800.0) == "190.0000"
     assert left_of("200", {"counts": {}}, 1800.0) == "200.0000"  # the driver alone
     assert left_of("1h", step, 1800.0) == "30.000min"
-    for budget in ("10", "30min"):
+    check_budget(None, has_prices=False)
+    check_budget("1h", has_prices=False)
+    check_budget("200", has_prices=True)
+    with pytest.raises(InputError, match=r"^budget=200: the machines of this run have no prices"):
+        check_budget("200", has_prices=False)
+    for budget in ("10", "30min", "10.00001", "30.01min"):
         with pytest.raises(RunError, match=f"^budget={budget}: reached; completed units are kept"):
             left_of(budget, step, 1800.0)
 
