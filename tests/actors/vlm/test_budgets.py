@@ -105,7 +105,7 @@ def test_completions_without_likelihoods() -> None:
 
 def test_two_completions_are_computed_both_ways_at_first() -> None:
     scorer: Any = object.__new__(CompletionScorer)
-    scorer._is_packed = scorer._is_settled = False
+    scorer._is_packed = scorer._is_settled = scorer._is_stepwise = False
     compared: list[Any] = []
     scorer._settle = lambda inputs, completions: compared.extend(completions)
     scorer._repeated = lambda inputs, completions: [-1.0 for _ in completions]
