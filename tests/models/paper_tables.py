@@ -14,7 +14,8 @@ EXACT = 1e-9
 
 def read_tables(report: str) -> dict[str, Table]:
     """Return the tables of a report in its paper's shape, without cells that only the paper has."""
-    return {path.stem: _read(path) for path in sorted(Path(report, "paper").glob("*.csv"))}
+    files = sorted(Path(report, "paper").glob("*.csv"))
+    return {path.stem: _read(path) for path in files if path.name != "captions.csv"}  # that is about the plots
 
 
 def _read(path: Path) -> Table:
