@@ -1,8 +1,10 @@
 /* Extension module _remine_byte_index: the index of a buffer of WIT in one pass.
 
    jobs/corpora/wit/row_index.py has the rules in Python, and calls this module.
-   64 bytes are compared at a time, with SSE2 (x86-64) or NEON (64-bit ARM). Other processors use NumPy. AVX2 was no
-   faster than SSE2: the loop over the special bytes dominates. */
+   Most blocks of 64 bytes have no tab, line end or quote, or only quoted text. Which have is found at the width of the
+   processor's registers, with AVX2 where it is present, else SSE2 (x86-64) or NEON (64-bit ARM), for GROUP blocks at a
+   time. Only the others are looked at bit by bit, and of their fields only those up to the title. Processors without
+   these instructions use NumPy. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,7 +12,7 @@
 #include <string.h>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #else
@@ -26,6 +28,8 @@ enum { QUOTED_LANGUAGE = -1, QUOTED_TITLE = -2, PICK_FIELDS = 4 };
 struct index {
     int64_t rows, picked, end, copied, quoted;
 };
+
+enum { BLOCK = 64, GROUP = 64 }; /* bytes; blocks */
 
 /* Bit i of the result describes byte i of the 64 bytes at p. equal: it is `c`. special: it is a tab, line feed,
    carriage return or quote. */
@@ -47,6 +51,17 @@ static inline uint64_t special(const uint8_t *p) {
         bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(m) << (16 * k);
     }
     return bits;
+}
+/* The special byte with the low half of each byte, if there is one: a byte is special if it equals what it selects. */
+__attribute__((target("avx2"))) static void specials_avx2(const uint8_t *p, int blocks, uint64_t *out) {
+    const __m256i table = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(-1, 0, '"', 0, 0, 0, 0, 0, 0, '\t', '\n', 0, 0, '\r', 0, 0));
+    for (; blocks--; p += BLOCK) {
+        __m256i low = _mm256_loadu_si256((const __m256i *)p), high = _mm256_loadu_si256((const __m256i *)(p + 32));
+        *out++ = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_shuffle_epi8(table, low), low))
+                 | (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_shuffle_epi8(table, high), high))
+                       << 32;
+    }
 }
 #else
 /* Each byte of m is 0 or 255: one bit of each is kept, and pairwise sums gather eight of them in a byte. */
@@ -73,6 +88,18 @@ static inline uint64_t special(const uint8_t *p) {
 }
 #endif
 
+/* Sets out[i] to `special` of block i. */
+static void specials(const uint8_t *p, int blocks, uint64_t *out) {
+    for (; blocks--; p += BLOCK) *out++ = special(p);
+}
+static void (*find_specials)(const uint8_t *, int, uint64_t *) = specials;
+
+/* Bit i is the parity of bits 0 to i. */
+static inline uint64_t parities(uint64_t bits) {
+    for (int k = 1; k < 64; k *= 2) bits ^= bits << k;
+    return bits;
+}
+
 /* Fills `out` with the whole rows of data[0..have), or returns a fault. data[-1] must be readable.
 
    `picks` needs room for have / width + 1 rows, `titles` for have + 1 bytes. `wanted_size` < 0 picks every language. */
@@ -81,39 +108,52 @@ static int scan_rows(const uint8_t *data, int64_t have, int64_t width, int64_t l
     const int64_t last_used = language_column > title_column ? language_column : title_column;
     int64_t rows = 0, tabs = 0, row = 0, field = 0, picked = 0, copied = 0, quoted = 0;
     int64_t language = 0, language_stop = 0, title = 0, title_stop = 0;
-    int inside = 0;
-    for (int64_t block = 0; block < have; block += 64) {
-        uint64_t bits = 0;
-        if (have - block >= 64) {
-            bits = special(data + block);
-            if (!bits) continue;
-            /* Most blocks are text of a quoted field, or columns behind the used ones. */
-            if (inside) {
-                if (!(bits & equal(data + block, '"'))) continue;
-            } else if (tabs > last_used && bits == equal(data + block, '\t')) {
-                tabs += __builtin_popcountll(bits);
-                continue;
-            }
-        } else
-            for (int64_t k = 0; k < have - block; k++) {
-                uint8_t c = data[block + k];
-                bits |= (uint64_t)((c == '\t') | (c == '\n') | (c == '\r') | (c == '"')) << k;
-            }
-        for (; bits; bits &= bits - 1) {
-            int64_t at = block + __builtin_ctzll(bits);
-            uint8_t c = data[at];
-            if (c == '"') {
-                if (!inside) {
-                    uint8_t before = data[at - 1];
-                    if (before != '\t' && before != '\n' && before != '"') return STRAY_QUOTE;
-                } else if (at + 1 < have) {
-                    uint8_t after = data[at + 1];
+    uint64_t inside = 0; /* all ones where the block begins in a quoted field */
+    uint64_t found[GROUP];
+    uint8_t tail[BLOCK] = {0};
+    for (int64_t block = 0; block < have; block += BLOCK) {
+        int64_t number = block / BLOCK % GROUP, left = have / BLOCK - block / BLOCK;
+        if (!number && left) find_specials(data + block, left < GROUP ? (int)left : GROUP, found);
+        const uint8_t *p = data + block;
+        if (!left) {
+            memcpy(tail, p, have - block);
+            p = tail;
+        }
+        uint64_t bits = left ? found[number] : special(tail);
+        if (!bits) continue;
+        uint64_t quotes = equal(p, '"'), hidden = inside;
+        if (inside && !quotes) continue;
+        if (quotes) {
+            uint64_t tabulators = equal(p, '\t'), feeds = equal(p, '\n');
+            hidden = parities(quotes) ^ inside;
+            uint64_t opening = quotes & hidden, closing = quotes & ~hidden;
+            uint8_t first = data[block - 1];
+            uint64_t before = (tabulators | feeds | quotes) << 1 | (first == '\t' || first == '\n' || first == '"');
+            if (opening & ~before) return STRAY_QUOTE;
+            if (closing & ~(bits >> 1)) {
+                /* what follows the last byte is in the next block, or has not been read yet */
+                uint64_t last = have - block < BLOCK ? 1ull << (have - block - 1) : 1ull << 63;
+                if (closing & ~(bits >> 1) & ~last) return STRAY_QUOTE;
+                if (block + BLOCK < have) {
+                    uint8_t after = data[block + BLOCK];
                     if (after != '\t' && after != '\n' && after != '\r' && after != '"') return STRAY_QUOTE;
                 }
-                inside = !inside;
-                continue;
             }
-            if (inside) continue;
+            inside = (uint64_t)0 - (hidden >> 63);
+        }
+        for (uint64_t ends = bits & ~quotes & ~hidden; ends; ends &= ends - 1) {
+            if (tabs > last_used) { /* the other fields of the row are only counted */
+                uint64_t lines = ends & ~equal(p, '\t');
+                if (!lines) {
+                    tabs += __builtin_popcountll(ends);
+                    break;
+                }
+                uint64_t fields = ends & ((lines & -lines) - 1);
+                tabs += __builtin_popcountll(fields);
+                ends ^= fields;
+            }
+            int64_t at = block + __builtin_ctzll(ends);
+            uint8_t c = data[at];
             if (c == '\r') {
                 if (at + 1 < have && data[at + 1] != '\n') return LONE_RETURN;
                 continue;
@@ -187,9 +227,14 @@ PyDoc_STRVAR(scan_doc, "scan(data, have, width, language_column, title_column, w
 
 static PyMethodDef methods[] = {{"scan", scan, METH_VARARGS, scan_doc}, {NULL, NULL, 0, NULL}};
 
-static int add_constants(PyObject *module) { return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE); }
+static int prepare(PyObject *module) {
+#if defined(__SSE2__)
+    if (__builtin_cpu_supports("avx2")) find_specials = specials_avx2;
+#endif
+    return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
+}
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_constants}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "_remine_byte_index", .m_methods = methods,
                                     .m_slots = slots};
