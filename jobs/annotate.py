@@ -19,7 +19,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from actors import schemas
@@ -66,6 +66,8 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
     own_sets = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
     chosen = [row for row in chosen if not own_sets or row["item_id"] in own_sets]
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.per_rater, encoding=cfg.raters_encoding)
+    if cfg.raters.isdigit() and not study.plans_of(cfg):
+        cfg = replace(cfg, per_item=len(raters))
     tasks = study.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own_sets)
     shown = shown_items.show_items(chosen, sources, study.showing(cfg, rubric, own_sets))
     form = study.build_form(cfg, rubric, span_labels, shown[0])
@@ -82,8 +84,10 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
         tasks = purged["counts"]["rows_out"]
         line = f"annotate: {plan.out}: {tasks:,} tasks remain after a purge; overwrite=true plans new ones"
         return Manifest(purged, [line])
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
+    if cfg.overwrite:
+        study.refuse_filled(cfg, folder)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     if cfg.overwrite:  # so that nobody annotates files of an earlier plan by mistake
         locations.remove([o.uri for o in locations.listing(folder)])
     if cfg.pictures == "files":

@@ -57,6 +57,10 @@ class InputError(JobError, ValueError):
     exit_code = 2
 
 
+class NotAnsweredError(InputError):
+    """People have not answered yet. A pipeline continues without its steps that may wait for them."""
+
+
 class RunError(JobError, RuntimeError):
     """The run failed or does not balance; completed units are kept. Exit code 1."""
 

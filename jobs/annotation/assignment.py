@@ -282,18 +282,23 @@ def _rng(seed: int, *parts: str) -> random.Random:
 
 
 RATER_COLUMN, LIMIT_COLUMN = "rater", "limit"
+MOST_NUMBERED = 1000  # people without names; a larger number is probably a mistake
 
 
 def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str | None = None) -> list[Rater]:
     """Return the raters, sorted by name.
 
     Args:
+        uri: a file or table of raters, or a number of people.
         group: name of the column of groups.
         limit: maximum number of tasks for raters without their own limit.
 
     Raises:
-        InputError: a column is missing, a name or group is empty, or a limit is not a number.
+        InputError: a column is missing, a name or group is empty, a limit is not a number, or a number of people has
+            no groups or is too large.
     """
+    if uri.isdigit():
+        return _numbered(int(uri), group=group, limit=limit)
     files = [o.uri for o in locations.find(uri)]
     if len(files) == 1:
         header, rows = _rows_of_file(files[0], [RATER_COLUMN, *([group] if group else []), LIMIT_COLUMN], encoding)
@@ -315,6 +320,14 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
             raise InputError(f"raters={uri}: rater {name!r} has no {group}; every rater must have one")
         raters.append(Rater(name, group_name, _limit(uri, name, row.get(LIMIT_COLUMN), limit)))
     return sorted(raters, key=lambda rater: rater.name)
+
+
+def _numbered(people: int, *, group: str | None, limit: int | None) -> list[Rater]:
+    if not 1 <= people <= MOST_NUMBERED:
+        raise InputError(f"a number of people is from 1 to {MOST_NUMBERED}", key="raters", value=people)
+    if group:
+        raise InputError(f"a number of people has no column {group}; name a file of raters", key="raters", value=people)
+    return sorted((Rater(f"person_{n}", "", limit) for n in range(1, people + 1)), key=lambda rater: rater.name)
 
 
 def _rows_of_file(

@@ -18,7 +18,7 @@ from actors.rubrics.rubric import Rubric
 from actors.status import Status
 from actors.untrusted import text_lines
 from jobs.annotation.batch_schemas import ATTRIBUTES
-from jobs.annotation.questionnaire import ISSUE, Questionnaire
+from jobs.annotation.questionnaire import ISSUE, NO_ANSWER, Questionnaire
 from jobs.annotation.tabular import mapped
 from jobs.errors import InputError
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -190,7 +190,7 @@ class Welfare:
         narrow = rows.select(["item_id", "target", "rater", "question", "status", "error_kind", "value"])
         reported = pc.equal(narrow["status"], Status.REPORTED.value)
         skipped = pc.and_(
-            pc.equal(narrow["status"], Status.SKIPPED.value), pc.not_equal(narrow["error_kind"], "no_answer")
+            pc.equal(narrow["status"], Status.SKIPPED.value), pc.not_equal(narrow["error_kind"], NO_ANSWER)
         )
         issue = pc.and_(pc.equal(narrow["question"], ISSUE), pc.equal(narrow["value"], "yes"))
         for name, key in self.KEYS.items():

@@ -21,8 +21,8 @@ from actors.rubrics.people import FreeText
 from jobs.annotation import imported_rows, tabular
 from jobs.annotation.batch_schemas import ROWS_AT_A_TIME, UNKNOWN_REPORTS
 from jobs.annotation.century_annotations import METHODS
-from jobs.annotation.questionnaire import Questionnaire
-from jobs.errors import InputError
+from jobs.annotation.questionnaire import NO_ANSWER, Questionnaire
+from jobs.errors import InputError, NotAnsweredError
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files.objects import Object
@@ -79,6 +79,7 @@ class ItemNames:
 Read = Callable[[str, Rejects], Iterator[pa.Table]]
 ROWS_SPOOL, REJECTS_SPOOL = "rows.parquet", "rejects.parquet"
 MARKED_TOGETHER = ("spans", "remarks")  # tables in which all rows of an annotation are kept or dropped together
+NOT_BEGUN = "not_begun"  # in the run's counts: rows of files in which nobody has answered anything yet
 SHOWN = 3  # rejects that the command prints
 
 
@@ -135,6 +136,7 @@ class Importer:
         # For spans and remarks: one person's spans in one text, or entries in one field.
         self._annotation_repeats = Repeats(self._annotation_key)
         self._annotations: list[np.ndarray] = []
+        self._begun: set[int] = set()  # the numbers of files in which somebody gave an answer or left a mark
 
     def peek(self) -> None:
         """Read the beginning of the first file, to report a wrong mapping at once.
@@ -155,6 +157,7 @@ class Importer:
         Raises:
             InputError: a reader cannot read a file, there is nothing to import, or rows are repeated and
                 duplicates=refuse.
+            NotAnsweredError: nobody has answered anything.
         """
         writer: pq.ParquetWriter | None = None
         with _RejectSpool(folder / REJECTS_SPOOL) as rejects:
@@ -167,6 +170,10 @@ class Importer:
         self._rejected, self.first_rejects = rejects.count, rejects.first
         if writer is not None:
             writer.close()
+            if not self._begun:
+                raise NotAnsweredError(
+                    "has no answer yet; run the same command again when people have filled it in", place=named
+                )
             self._note_repeats(folder / ROWS_SPOOL)
         elif not self._people.seen and not self._excluded_rows:
             why = f" ({rejects.count:,} rejects, the first: {rejects.first[0].message})" if rejects.count else ""
@@ -214,6 +221,8 @@ class Importer:
             # -1: the file does not number annotations, so all its rows with one key belong together.
             self._annotations.append(np.where(numbers < 0, -1 - number, numbers + (number << 40)))
         self._row_repeats.add(batch, raw["time"])
+        if self.table != "ratings" or pc.any(pc.fill_null(pc.not_equal(batch["error_kind"], NO_ANSWER), True)).as_py():
+            self._begun.add(number)
         batch = batch.append_column("_file", pa.array([number] * raw.num_rows, pa.int32()))
         return batch.append_column("_position", raw["position"]).append_column("_images", raw["images"])
 
@@ -269,7 +278,10 @@ class Importer:
                 writer.counts.rows_in += batch.num_rows
                 if dropped := int((~keeps[here]).sum()):
                     writer.counts.filtered["repeated"] += dropped
-                stays = batch.filter(pa.array(keeps[here]))
+                begun = np.isin(batch["_file"].to_numpy(), list(self._begun))
+                if blank := int((keeps[here] & ~begun).sum()):
+                    writer.counts.filtered[NOT_BEGUN] += blank
+                stays = batch.filter(pa.array(keeps[here] & begun))
                 output = stays.drop_columns(["_file", "_position", "_images"])
                 if self.table == "remarks":
                     written = pc.is_valid(output["text"])

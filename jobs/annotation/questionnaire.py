@@ -15,6 +15,7 @@ from actors.status import Status
 
 ISSUE = "response_issue"  # a question of the form, not of the rubric: is something wrong with the response?
 ISSUE_ANSWERS = ("no", "yes")
+NO_ANSWER = "no_answer"  # error_kind of an empty cell
 
 
 class Meaning(NamedTuple):
@@ -43,7 +44,7 @@ class AnswerSet:
     def meaning(self, text: str | None) -> Meaning:
         """Return the answer that `text` denotes, ignoring case and extra white space; 3.0 and 3,0 mean the score 3."""
         if text is None or not text.strip():
-            return Meaning(None, Status.SKIPPED.value, "no_answer", "the person gave no answer")
+            return Meaning(None, Status.SKIPPED.value, NO_ANSWER, "the person gave no answer")
         word = fold(text)
         if word in self.ambiguous:
             return Meaning(None, Status.OUT_OF_RANGE.value, "ambiguous", f"{text!r} names several answers")

@@ -49,10 +49,12 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     welfare: WelfareConfig = conf_group(BY_RUBRIC, WelfareConfig)
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = "label_studio"  # prodigy, or spreadsheet: a CSV per rater
-    raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
+    # CSV or Parquet with a column rater, a table of raters, or a number of people, who are called person_1, person_2, …
+    raters: str = MISSING
     raters_encoding: str | None = None  # rarely: encoding of the CSV; null: by its byte-order mark, else UTF-8
     group: str | None = None  # column of raters: country, pool, …
-    per_item: int | None = None  # different raters per item, from all groups together
+    # different raters per item, from all groups together; null with a number of raters: all of them
+    per_item: int | None = None
     per_group: int | None = None  # different raters per item of each group …
     quotas: Any = None  # rarely: … or of these groups: {China: 20, India: 10}
     target: str = "rubric"  # rate each item against the rubric's targets; or group: against the rater's own group
@@ -282,6 +284,12 @@ def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
     return f"{tasks_of_items} for {quantity(numbers.raters, 'rater')}, {loads} each{overlaps}{audits}"
 
 
+def plans_of(cfg: AnnotateConfig) -> list[str]:
+    """Return the keys that say how many raters each item has; exactly one may be set."""
+    plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
+    return [key for key, is_set in plans.items() if is_set]
+
+
 def check_keys(cfg: AnnotateConfig) -> None:
     """Raise InputError for a value that its key does not allow, or for keys that cannot be combined."""
     check_choice("tool", cfg.tool, TOOLS)
@@ -290,13 +298,13 @@ def check_keys(cfg: AnnotateConfig) -> None:
     check_choice("target", cfg.target, TARGETS)
     if not cfg.rubric and not cfg.span_labels:
         raise InputError("rubric= or span_labels= is required, or both: what people are asked")
-    plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
-    if sum(plans.values()) != 1:
-        present = ", ".join(key for key, is_set in plans.items() if is_set) or "none"
+    plans = plans_of(cfg)
+    if len(plans) != 1 and (plans or not cfg.raters.isdigit()):
+        present = ", ".join(plans) or "none"
         raise InputError(f"per_item=, per_group= or quotas= is required: exactly one ({present} is given)")
     if cfg.quotas and not (isinstance(cfg.quotas, dict) and all(type(n) is int for n in cfg.quotas.values())):
         raise InputError(f"quotas={cfg.quotas}: must be of the form {{group: raters per item, …}}")
-    if cfg.per_item is None and cfg.group is None:
+    if ("per_group" in plans or "quotas" in plans) and cfg.group is None:
         raise InputError("group= is required with per_group= and quotas=: the column of raters that names the group")
     cfg.draw.check()
     table_plan.check_limit(cfg.limit)
@@ -340,8 +348,27 @@ def write_task_files(
 
 
 def _put(folder: str, texts: Mapping[str, str]) -> None:
+    """Write files to `folder`, except existing ones, which people may have filled."""
+    existing = {stored.uri for stored in locations.listing(folder)}
     for name, text in texts.items():
-        locations.replace(locations.join(folder, name), text.encode())
+        if (uri := locations.join(folder, name)) not in existing:
+            locations.replace(uri, text.encode())
+
+
+def refuse_filled(cfg: AnnotateConfig, folder: str) -> None:
+    """Check that no task file of an earlier plan, which overwrite=true would delete, has answers.
+
+    Raises:
+        InputError: a sheet has answers.
+    """
+    has_answers = tool_of(cfg.tool).has_answers
+    for stored in locations.listing(folder):
+        if has_answers(stored.uri, locations.read_bytes(stored.uri)):
+            raise InputError(
+                f"{stored.uri} has people's answers; move the filled sheets to another folder first",
+                key="overwrite",
+                value=True,
+            )
 
 
 def _placed(

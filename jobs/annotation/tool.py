@@ -53,6 +53,8 @@ class Tool:
         read: yields batches of an exported file (`jobs.annotation.batch_schemas`), and passes anything that is not an
             annotation to a callback; None: people return a CSV file, which `jobs.annotation.tabular` reads.
         endings: file name extensions of what the tool exports.
+        has_answers: whether a file of tasks, given its uri and content, has answers; people work in files only if the
+            tool has no `read`.
         one_form: whether all tasks of a project have the same questions, so that tasks with and without a target are
             in folders of their own.
     """
@@ -62,6 +64,7 @@ class Tool:
     check: Callable[[Form], None] = lambda form: None
     read: Callable[[str, Reading, Rejects], Iterator[pa.Table]] | None = None
     endings: tuple[str, ...] = ()
+    has_answers: Callable[[str, bytes], bool] = lambda uri, content: False
     one_form: bool = False
 
 

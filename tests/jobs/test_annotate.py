@@ -1,5 +1,7 @@
 """The command `annotate`: the plan as a table, files by rater or group, welfare by default, refused input."""
 
+import csv
+import io
 import json
 import re
 from collections import Counter, defaultdict
@@ -350,3 +352,31 @@ def test_pictures_are_items_or_belong_to_items(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out == f"  2 pictures in {folder}\n"
     annotate._write_pictures(sources(input=items), [{"image_ids": names}], "F")
     assert capsys.readouterr().out == "  0 pictures in F\n"
+
+
+def test_a_number_of_people_and_their_filled_sheets_stay(study: Path, tmp_path: Path) -> None:
+    """Running the command again must never replace a sheet in which people have worked."""
+    command = [*pictures(study), "raters=2", "tool=spreadsheet", f"out={tmp_path / 'S'}"]
+    run_annotate(study, *command)
+    per_item = Counter(row["item_id"] for row in rows(tmp_path / "S" / "assignments"))
+    assert {row["rater"] for row in rows(tmp_path / "S" / "assignments")} == {"person_1", "person_2"}
+    assert set(per_item.values()) == {2}
+    sheet = tmp_path / "S" / "spreadsheet" / "person_2.csv"
+    empty = sheet.read_text(encoding="utf-8")
+    run_annotate(study, *command, "overwrite=true")  # nobody has answered: the sheets may be replaced
+    head, first, *rest = csv.reader(io.StringIO(empty.removeprefix("\ufeff")))
+    first[head.index("value")] = "3"
+    for delimiter in ",;":  # as programs write it
+        filled = io.StringIO()
+        csv.writer(filled, delimiter=delimiter).writerows([head, first, *rest])
+        sheet.write_text(filled.getvalue(), encoding="utf-8")
+        run_annotate(study, *command)
+        assert sheet.read_text(encoding="utf-8").splitlines() == filled.getvalue().splitlines()
+        with pytest.raises(InputError, match=r"person_2.csv has people's answers"):
+            run_annotate(study, *command, "overwrite=true")
+        assert sheet.read_text(encoding="utf-8").splitlines() == filled.getvalue().splitlines()
+    for number in ("0", "100000"):
+        with pytest.raises(InputError, match="a number of people is from 1 to"):
+            run_annotate(study, *pictures(study), f"raters={number}", f"out={tmp_path / 'T'}")
+    with pytest.raises(InputError, match="no column country"):
+        run_annotate(study, *pictures(study), "raters=3", "group=country", "per_group=1", f"out={tmp_path / 'T'}")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from jobs import (
 from jobs.annotation import import_config
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.reading import RatingColumns
-from jobs.errors import InputError
+from jobs.errors import InputError, NotAnsweredError
 from jobs.import_ratings import execute
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
@@ -515,3 +516,27 @@ def test_the_identity_of_imported_ratings_changes_with_how_they_are_read() -> No
     bare = plan([], None, Exclusions(), None).identity
     assert ("items" in bare, bare["anonymised"]) == (False, None)
     assert ([file.uri for file in whole.units[0].inputs], whole.metadata, whole.files) == (["/i"], {}, {})
+
+
+def test_sheets_that_nobody_has_begun_are_left_out_until_somebody_does(tmp_path: Path) -> None:
+    """A person whose sheet is empty is not a rater who answered nothing; marks and wrong answers are a beginning."""
+    head, out = "item_id,rater,question,value,skipped\n", tmp_path / "out"
+    command = [f"input={tmp_path}/*.csv", "rubric=century_labels", f"out={out}"]
+    for name in ("ann", "bo"):
+        write(tmp_path / f"{name}.csv", f"{head}a,{name},sensitive,,\nb,{name},sensitive,,\n")
+    with pytest.raises(NotAnsweredError, match="no answer yet"):
+        ratings(*command)
+    assert not out.exists()
+    for begun, expected in (
+        ("3,", ("ok", "skipped")),
+        (",x", ("skipped", "skipped")),
+        ("9,", ("out_of_range", "skipped")),
+    ):
+        write(tmp_path / "bo.csv", f"{head}a,bo,sensitive,{begun}\nb,bo,sensitive,,\n")
+        manifest = ratings(*command)
+        assert manifest["counts"]["filtered"] == {"not_begun": 2}
+        assert {row["rater"] for row in rows(out)} == {"bo"}
+        assert [row["status"] for row in rows(out)] == [*expected]
+    write(tmp_path / "ann.csv", f"{head}a,ann,sensitive,2,\nb,ann,sensitive,,\n")
+    assert ratings(*command)["counts"]["filtered"] == {}
+    assert Counter(row["rater"] for row in rows(out)) == {"ann": 2, "bo": 2}

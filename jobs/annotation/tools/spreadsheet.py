@@ -130,4 +130,16 @@ def task_files(form: Form, tasks: Sequence[PlacedItem]) -> dict[str, str]:
     return {"csv": as_csv(form, filled), **page}
 
 
-TOOL = Tool(task_files=task_files, check=check)
+def has_answers(uri: str, content: bytes) -> bool:
+    """Return whether a sheet has an answer, a comment or a mark; one that a program changed beyond reading counts."""
+    if not uri.endswith(".csv"):
+        return False
+    try:
+        text = content.decode("utf-8-sig")
+        rows = list(csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count)))
+    except (UnicodeDecodeError, csv.Error):
+        return True
+    return any((row.get(name) or "").strip() for row in rows for name in ("value", COMMENT, SKIPPED, REPORTED))
+
+
+TOOL = Tool(task_files=task_files, check=check, has_answers=has_answers)
