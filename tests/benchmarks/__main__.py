@@ -1,11 +1,11 @@
-"""The command: `python -m tests.benchmarks [NAME [SIZE]] [--out DIR] [--repeats N]`."""
+"""The command: `python -m tests.benchmarks [NAME [SIZE]] [--out DIR] [--repeats N] [--record]`."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import harness, machine, report
+from tests.benchmarks import harness, machine, records, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,7 +18,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", help="contenders to run: a name or a pattern such as 'units_*'; default: all")
     parser.add_argument("--repeats", type=int, help="rounds, at least 1 (by size: 1, 3, 5 unless the benchmark says)")
     parser.add_argument("--seed", type=int, default=0, help="of the order of the contenders")
+    parser.add_argument("--record", action="store_true", help="keep the result in docs/benchmarks, and renew its table")
+    parser.add_argument("--tables", action="store_true", help="only renew the table of docs/benchmarks.md")
     asked = parser.parse_args(argv)
+    if asked.tables:
+        records.write_tables()
+        return 0
     names = harness.benchmarks()
     if asked.name is None:
         for benchmark in names.values():
@@ -29,11 +34,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.repeats is not None and asked.repeats < 1:
         parser.error(f"--repeats is {asked.repeats}, at least 1 is needed")
     chosen = names.values() if asked.name == "all" else [names[asked.name]]
-    return max([_run(benchmark, asked) for benchmark in chosen])
+    command = "python -m tests.benchmarks " + " ".join(sys.argv[1:] if argv is None else argv)
+    return max([_run(benchmark, asked, command) for benchmark in chosen])
 
 
-def _run(benchmark: harness.Benchmark, asked: argparse.Namespace) -> int:
-    """Run one benchmark, write its files and show its table; 1 if it failed or its results differ."""
+def _run(benchmark: harness.Benchmark, asked: argparse.Namespace, command: str) -> int:
+    """Run one benchmark, write its files and show its table; 1 if it failed, its results differ, or its ratios are not
+    those on record."""
+    where = machine.describe(benchmark.packages)
     try:
         outcome = harness.run(
             harness.only(benchmark, asked.only) if asked.only else benchmark,
@@ -46,13 +54,18 @@ def _run(benchmark: harness.Benchmark, asked: argparse.Namespace) -> int:
     except harness.BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1
-    where = machine.describe(benchmark.packages)
     asked.out.mkdir(parents=True, exist_ok=True)
     stem = asked.out / f"{benchmark.name}-{asked.size}"
     shown = report.to_markdown(outcome, where)
     stem.with_suffix(".json").write_text(report.to_json(outcome, where), encoding="utf-8")
     stem.with_suffix(".md").write_text(shown, encoding="utf-8")
     print(shown, end="")
+    if asked.record:
+        print(f"recorded in {records.save(outcome, where, command)}", file=sys.stderr)
+        records.write_tables()
+    elif asked.size == "smoke" and (drifts := records.drifts(outcome, records.load())):
+        print("not as on record (docs/benchmarks):", *drifts, sep="\n  ", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -96,6 +96,7 @@ class Benchmark:
 
     Attributes:
         name, about: as listed.
+        bound: what limits the figures, so that nothing else is taken for the program's rate.
         prepare: called with (workdir, size) to make the input; its result is cached.
         input_version: to be raised whenever `prepare` makes something else: it is part of the cache's key.
         contenders: in the order of the table.
@@ -110,6 +111,7 @@ class Benchmark:
 
     name: str
     about: str
+    bound: str
     prepare: Callable[[Path, Size], None]
     contenders: tuple[Contender, ...]
     reference: str

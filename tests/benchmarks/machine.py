@@ -10,11 +10,12 @@ import psutil
 
 
 def describe(packages: Iterable[str]) -> dict[str, str]:
-    """CPU, cores, memory, operating system, Python and the versions of `packages` (absent ones say so)."""
+    """CPU, cores, load, memory, operating system, Python and the versions of `packages` (absent ones say so)."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     results = {
         "CPU": _cpu_model(),
         "cores": f"{usable} usable of {os.cpu_count()}",
+        "load": f"{os.getloadavg()[0]:.1f}",
         "memory": f"{psutil.virtual_memory().total / 2**30:.1f} GiB",
         "system": f"{_system()}, {platform.system()} {platform.release()} {platform.machine()}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",

@@ -25,6 +25,7 @@ def to_json(outcome: Outcome, machine: dict[str, str]) -> str:
     files = {
         "benchmark": benchmark.name,
         "size": outcome.size,
+        "bound": benchmark.bound,
         "reference": benchmark.reference,
         "order": outcome.order,
         "contenders": contenders,
@@ -45,6 +46,7 @@ def to_markdown(outcome: Outcome, machine: dict[str, str]) -> str:
         "",
         f"Median (least to greatest) of {len(outcome.order)} interleaved rounds, whole processes or the part that a",
         f"contender measures itself; x: times {benchmark.reference}, median of the ratios within each round.",
+        f"Bounded by {benchmark.bound}.",
         "",
         "| contender | rows found | " + " | ".join(f"{label} | x" for label in METRICS.values()) + " |",
         "|---|---:|" + "---:|---:|" * len(METRICS),

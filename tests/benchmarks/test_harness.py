@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import __main__ as command
-from tests.benchmarks import harness, machine, measure
+from tests.benchmarks import harness, machine, measure, records
 from tests.benchmarks.child import Result, SkippedError
 from tests.benchmarks.harness import Benchmark, Contender, MismatchError, Outcome, Size, Spread, Target
 from tests.benchmarks.measure import Measured
@@ -57,6 +57,7 @@ def benchmark(*functions: str, targets: tuple[Target, ...] = (), reference: str 
     return Benchmark(
         name="toy",
         about="Counts lines.",
+        bound="the start of a process",
         prepare=prepare,
         contenders=contenders,
         reference=reference,
@@ -215,7 +216,12 @@ def test_the_input_is_made_once_and_never_half(tmp_path: Path) -> None:
             raise OSError("disk full")
 
     toy = Benchmark(
-        name="toy", about="", prepare=fails_once, contenders=(Contender(name="one", function="x:y"),), reference="one"
+        name="toy",
+        about="",
+        bound="",
+        prepare=fails_once,
+        contenders=(Contender(name="one", function="x:y"),),
+        reference="one",
     )
     with pytest.raises(OSError, match="disk full"):
         harness.prepared(toy, "smoke", cache=tmp_path)
@@ -247,7 +253,7 @@ def test_the_machine_is_described_without_its_name() -> None:
     import platform
 
     facts = machine.describe(["pyarrow"])
-    assert {"CPU", "cores", "memory", "system", "Python", "pyarrow"} == set(facts)
+    assert {"CPU", "cores", "load", "memory", "system", "Python", "pyarrow"} == set(facts)
     assert platform.node() not in " ".join(facts.values()).split()
 
 
@@ -296,3 +302,43 @@ def test_wit_like_is_wit_like(tmp_path: Path) -> None:
     assert any("\nen\t" in cell for row in rows for cell in row.values())
     assert 2.3 < facts.raw_bytes / facts.gz_bytes < 3.5
     assert 1200 < facts.raw_bytes / facts.rows < 2500
+
+
+MACHINE = {"CPU": "AMD EPYC(TM) 9B14 Processor @ 2.6GHz", "cores": "2 usable of 2", "load": "0.1"}
+
+
+def test_the_page_shows_what_the_records_say() -> None:
+    page = records.PAGE.read_text(encoding="utf-8")
+    assert page == records.with_tables(page, records.load()), "run python -m tests.benchmarks --tables"
+
+
+def test_a_record_is_kept_and_shown(tmp_path: Path) -> None:
+    targets = (
+        Target(metric="cpu_s", contender="other", against="one", at_most=1.5),
+        Target(metric="peak_mb", contender="absent", at_most=9),
+    )
+    kept = outcome(targets=targets, skipped={"absent": "peer is not installed"})
+    path = records.save(kept, MACHINE, "python -m tests.benchmarks toy", folder=tmp_path)
+    assert path.name == "toy-default-amd-epyc-9b14.json"
+    assert records.save(kept, MACHINE, "again", folder=tmp_path) == path
+    [record] = records.load(tmp_path)
+    assert record["command"] == "again"
+    shown = records.tables([record])
+    assert "| `toy` | CPU seconds of `other` / `one` | 2.00 | at most 1.5 | missed |" in shown
+    assert "absent" not in shown
+    assert "3 rounds of size default, AMD EPYC" in shown
+    assert "Bounded by the start of a process." in shown
+
+
+def test_a_smoke_run_is_compared_with_the_record_of_its_size(tmp_path: Path) -> None:
+    kept = outcome(size="smoke")
+    records.save(kept, MACHINE, "", folder=tmp_path)
+    assert records.drifts(kept, records.load(tmp_path)) == []
+    slower = outcome(size="smoke")
+    slower.rounds["other"] = [measured(cpu=14.0), measured(cpu=32.0), measured(cpu=90.0)]
+    [line] = records.drifts(slower, records.load(tmp_path))
+    assert line == "other: 8.00 times the CPU seconds of one; recorded 2.00"
+    assert records.drifts(outcome(), records.load(tmp_path)) == []  # of another size
+    path = tmp_path / "toy-smoke-b.json"
+    path.write_text(json.dumps(json.loads(next(tmp_path.glob("*.json")).read_text())).replace("2.0", "7.0"))
+    assert records.drifts(slower, records.load(tmp_path)) == []  # another processor's agrees

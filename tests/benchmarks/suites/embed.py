@@ -318,6 +318,7 @@ BENCHMARK = Benchmark(
     name="embed",
     input_version=2,
     about=__doc__,
+    bound="the image tower's matrix products on a CPU; next to a GPU, decoding",
     prepare=prepare,
     contenders=(
         Contender(name="forward", function=f"{__name__}:forward", compared=False, about="the bare model"),

@@ -117,6 +117,7 @@ def _fetched(workdir: Path, name: str, *, width: int = WIDTH) -> Result:
                 threads=CPUS,
                 connections=CONNECTIONS,
                 width=width,
+                mbit_s=None,
             )
             seconds = clock.read()
         table = open_table(out, "images")
@@ -207,6 +208,7 @@ def _result(pictures: Iterable[tuple[str, str]], seconds: tuple[float, float, fl
 BENCHMARK = Benchmark(
     name="fetch",
     about=__doc__,
+    bound="the decoders, which share the cores with the fetcher and the server; no limit of a host applies",
     prepare=prepare,
     contenders=(
         Contender(name="decoders", function=f"{__name__}:decoders", about="two decoders alone"),

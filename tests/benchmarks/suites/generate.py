@@ -116,6 +116,7 @@ def _result(texts: list[list[int]]) -> Result:
 BENCHMARK = Benchmark(
     name="generate",
     about=__doc__ or "",
+    bound="the model's matrix products, one step of all texts at a time",
     prepare=prepare,
     contenders=(
         Contender(name="remine", function=f"{__name__}:remine", about="actors.vlm.generation"),

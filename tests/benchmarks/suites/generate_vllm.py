@@ -59,6 +59,7 @@ def _texts(engine: str, workdir: Path) -> Result:
 BENCHMARK = Benchmark(
     name="generate_vllm",
     about=__doc__ or "",
+    bound="the model's matrix products, on one thread",
     prepare=prepare,
     contenders=(
         Contender(name="transformers", function=f"{__name__}:transformers", about="engine=transformers"),

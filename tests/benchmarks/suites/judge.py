@@ -66,6 +66,7 @@ def labels_200(workdir: Path, size: Size) -> Result:
 BENCHMARK = Benchmark(
     name="judge",
     about=__doc__,
+    bound="the model's matrix products: `floor` has the same products without anything around them",
     prepare=prepare,
     contenders=(
         Contender(name="cascade", function=f"{__name__}:cascade", about="packed suffixes"),

@@ -202,6 +202,7 @@ def _result(answers: list[str], begun: Mark, ended: Mark) -> Result:
 BENCHMARK = Benchmark(
     name="judge_job",
     about=__doc__,
+    bound="the model; what the job adds is Ray's processes, tables and rows, on the same cores",
     prepare=prepare,
     contenders=(
         Contender(name="engine", function=f"{__name__}:engine", about="the scorer alone"),

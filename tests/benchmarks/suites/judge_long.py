@@ -55,6 +55,7 @@ def floor(workdir: Path, size: Size) -> Result:
 BENCHMARK = Benchmark(
     name="judge_long",
     about=__doc__,
+    bound="the model's matrix products: `floor` has the same products without anything around them",
     prepare=prepare,
     contenders=(
         Contender(name="cascade", function=f"{__name__}:cascade", about="packed suffixes"),

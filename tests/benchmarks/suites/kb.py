@@ -107,6 +107,7 @@ def _of(part: str, name: str) -> Callable[[Path, Size], Any]:
 BENCHMARK = Benchmark(
     name="kb",
     about=__doc__.splitlines()[0],
+    bound="parsing and writing in Python, one row at a time",
     prepare=prepare,
     contenders=(
         Contender(name="reading", function=f"{__name__}:reading", compared=False, about="the bytes of both files"),

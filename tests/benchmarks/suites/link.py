@@ -213,6 +213,7 @@ def _result(rows: Iterator[tuple[Any, ...]]) -> Result:
 BENCHMARK = Benchmark(
     name="link",
     about=__doc__,
+    bound="reading the nodes of the nearest pictures, which are spread over all units",
     prepare=prepare,
     contenders=(
         Contender(name="brute", function=f"{__name__}:brute_force", about="a loop in float64 over vectors in memory"),

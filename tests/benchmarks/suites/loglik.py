@@ -92,6 +92,7 @@ def _scored(work: Work) -> Result:
 BENCHMARK = Benchmark(
     name="loglik",
     about=__doc__,
+    bound="the model's matrix products",
     prepare=prepare,
     contenders=(
         Contender(name="packed", function=f"{__name__}:packed", about="as loglik does it"),

@@ -136,6 +136,7 @@ def _result(result: dict[str, tuple[float | None, int]]) -> Result:
 BENCHMARK = Benchmark(
     name="metrics",
     about=__doc__,
+    bound="reading columns, and the passes of NumPy over their codes",
     prepare=prepare,
     contenders=(
         Contender(name="remine", function=f"{__name__}:remine", about="distributions and 40 metrics a question"),

@@ -275,6 +275,7 @@ def _contender(function: Callable[[Path, Size], Result], *, compared: bool = Fal
 BENCHMARK = Benchmark(
     name="mine_scale",
     about=__doc__,
+    bound="decompression; through Ray, also its processes on the same two cores",
     prepare=prepare,
     contenders=(
         *map(_contender, (isal_large, remine_large, terms_7k, terms_100k, terms_1m, build_1m, one_file, two_files)),

@@ -134,6 +134,7 @@ def _left(root: Path, *, without: Set[str] = frozenset()) -> tuple[int, str]:
 BENCHMARK = Benchmark(
     name="purge",
     about=__doc__,
+    bound="rewriting every unit",
     prepare=prepare,
     contenders=(
         Contender(name="filter", function=f"{__name__}:filtered", about="ids without the listed ones, nothing written"),

@@ -78,6 +78,7 @@ def _measured(workdir: Path, size: Size, opened: "Callable[[str], Opened]") -> R
 BENCHMARK = Benchmark(
     name="remote_file",
     about=__doc__.splitlines()[0],
+    bound="the delay of a request: 30 ms",
     prepare=prepare,
     contenders=(
         Contender(name="ahead", function=f"{__name__}:ahead", about="blocks of 8 MB, read ahead"),

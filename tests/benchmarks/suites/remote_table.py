@@ -114,6 +114,7 @@ def _written(units: int) -> "TableRun":
 BENCHMARK = Benchmark(
     name="remote_table",
     about=__doc__.splitlines()[0],
+    bound="the delay of a request (30 ms) and, for CPU seconds, parsing footers",
     prepare=prepare,
     contenders=tuple(
         Contender(name=name, function=f"{__name__}:{name}", compared=False, about=about)

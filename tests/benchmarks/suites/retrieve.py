@@ -11,6 +11,7 @@ from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 
 ROWS: dict[Size, int] = {"smoke": 20_000, "default": 400_000, "full": 5_000_000}
 SCANS: dict[Size, int] = {"smoke": 1, "default": 5, "full": 1}
+PRODUCT_ROWS = 50_000  # of a product: 150 MB of vectors, 40 MB of scores
 FAISS_ROWS = 400_000  # of float32 in memory at a time: 1.2 GB
 DIM, QUERIES, K, THREADS = 768, 200, 8, 2
 AT_A_TIME = 50_000
@@ -105,6 +106,23 @@ def faiss(workdir: Path, size: Size) -> Result:
     return _result([[row for _, row in sorted(result)[:K]] for result in best], clock)
 
 
+def product(workdir: Path, size: Size) -> Result:
+    """The scores alone, as one float32 product of torch for a part of the vectors at a time; nothing is selected."""
+    import torch
+
+    torch.set_num_threads(THREADS)
+    corpus = np.load(workdir / CORPUS, mmap_mode="r")
+    queries = torch.from_numpy(np.load(workdir / ASKED).astype(np.float32)).T.contiguous()
+    clock = Clock()
+    for first in range(0, len(corpus), PRODUCT_ROWS):
+        part = torch.from_numpy(corpus[first : first + PRODUCT_ROWS].astype(np.float32))
+        scores = torch.empty((len(part), queries.shape[1]))
+        for _ in range(SCANS[size]):
+            with clock:
+                torch.mm(part, queries, out=scores)
+    return Result(rows=len(corpus), digest="", wall_s=clock.wall_s, cpu_s=clock.cpu_s)
+
+
 def _result(result: list[list[int]], clock: Clock) -> Result:
     """Return a result whose digest ignores the order of rows in a query, because float32's rounding may change it."""
     value = "\n".join(" ".join(map(str, sorted(rows))) for rows in result)
@@ -115,17 +133,20 @@ def _result(result: list[list[int]], clock: Clock) -> Result:
 BENCHMARK = Benchmark(
     name="retrieve",
     about=__doc__,
+    bound="the matrix product of queries and vectors, which `product` computes alone in float32",
     prepare=prepare,
     contenders=(
         Contender(name="faiss", function=f"{__name__}:faiss", about="IndexFlatIP on float32"),
         Contender(name="remine", function=f"{__name__}:remine", about="from float16, exact in float64"),
         Contender(name="float32", function=f"{__name__}:float32", about="the same without bfloat16"),
+        Contender(name="product", function=f"{__name__}:product", compared=False, about="one float32 product"),
     ),
     reference="faiss",
     targets=(
         Target(metric="cpu_s", contender="faiss", against="remine", at_least=0.85),
         Target(metric="wall_s", contender="faiss", against="remine", at_least=0.85),
         Target(metric="cpu_s", contender="faiss", against="float32", at_least=0.85),
+        Target(metric="wall_s", contender="remine", against="product", at_most=1.5),
         Target(metric="peak_mb", contender="remine", at_most=3000),
     ),
     packages=("faiss-cpu", "numpy", "torch"),

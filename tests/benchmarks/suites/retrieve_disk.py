@@ -46,6 +46,7 @@ def _forget(path: Path) -> None:
 BENCHMARK = Benchmark(
     name="retrieve-disk",
     about=__doc__,
+    bound="the disk: `reading` reads the same file and computes nothing",
     prepare=prepare,
     contenders=(
         Contender(name="reading", function=f"{__name__}:reading", compared=False, about="8 MB at a time"),

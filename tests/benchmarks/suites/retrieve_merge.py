@@ -170,6 +170,7 @@ def _contender(function: Callable[[Path, Shape, Size], Result], verb: str, shape
 BENCHMARK = Benchmark(
     name="retrieve_merge",
     about=__doc__,
+    bound="reading the candidates of all units",
     prepare=prepare,
     contenders=(
         _contender(sorted_whole, "sort", COMPARED),

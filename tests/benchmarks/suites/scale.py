@@ -301,6 +301,7 @@ def _contender(shape: Shape) -> Contender:
 BENCHMARK = Benchmark(
     name="scale",
     about=__doc__.splitlines()[0],
+    bound="the driver and Ray's processes, which share the cores; actors sleep for the time of a model",
     prepare=prepare,
     contenders=tuple(map(_contender, SHAPES)),
     reference=SHAPES[0].name,

@@ -226,6 +226,7 @@ def _contender(function: Callable[[Path, Size], Result], *, compared: bool = Tru
 BENCHMARK = Benchmark(
     name="terms",
     about=__doc__,
+    bound="decompression for bzip2, parsing for gzip",
     prepare=prepare,
     contenders=(
         _contender(gzip_alone, compared=False),

@@ -120,6 +120,7 @@ def _timed(workdir: Path, keys: Callable[[Path], list[str]]) -> Result:
 BENCHMARK = Benchmark(
     name="terms_driver",
     about=__doc__,
+    bound="Python, one entity or line at a time",
     prepare=prepare,
     contenders=(
         Contender(name="choice", function=f"{__name__}:choice", compared=False, about="source=wikidata entities="),

@@ -163,6 +163,7 @@ def remine(workdir: Path, size: Size) -> Result:
 BENCHMARK = Benchmark(
     name="view",
     about=__doc__,
+    bound="DuckDB's scan of the ratings",
     prepare=prepare,
     contenders=(
         Contender(name="remine", function=f"{__name__}:remine", about="wall seconds are those of the slowest click"),
