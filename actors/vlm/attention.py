@@ -24,7 +24,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from actors.devices import upload
-from actors.vlm.families import base_model, family_of
+from actors.vlm.families import TOWERS_WITH_SEGMENTS, Reach, base_model
 
 if TYPE_CHECKING:
     import torch
@@ -46,66 +46,102 @@ class AttentionPlan:
 
     Attributes:
         prefix: keys and values [1, key heads, seen, head size] by layer; `seen` are the prefix's last tokens.
-        windows: how many tokens back a query sees, by layer, for layers where that is limited.
+        length: number of tokens of the prefix, of which a layer with a limited reach keeps only the last.
+        reaches: how far back a query sees, by layer, for layers where that is limited.
         rows, width: shape of the padded block of suffixes.
         places: [Q] index of each query in the flattened block [rows * width]; None if the block has no padding.
         depths: [rows, width] distance of each token from the prefix's end; padding is 0.
         ancestors: [rows, width, width] bool, which tokens of its suffix a token sees; None if each suffix is a plain
             sequence.
+        before: keys and values [rows, key heads, tokens, head size], by layer, of the tokens between the prefix and the
+            rows, which all tokens of a row see; none by default.
+        are_rows: whether the pass has one row per suffix, [rows, width], instead of one row of Q tokens.
+        sources: the layer that computed the keys with an `id`, for layers that use the keys of another layer.
     """
 
     prefix: Mapping[int, KeysValues]
-    windows: Mapping[int, int]
+    length: int
+    reaches: Mapping[int, Reach]
     rows: int
     width: int
     places: Tensor | None
     depths: Tensor
     ancestors: Tensor | None
-    _cache: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
+    before: Mapping[int, KeysValues] = field(default_factory=dict)
+    are_rows: bool = False
+    sources: dict[int, int] = field(default_factory=dict)
+    _cache: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def on(self, tensor: Tensor, device: torch.device) -> Tensor:
         """Return one of the plan's tensors on `device`, since a model may be spread over several devices."""
         key = (id(tensor), device)
         if key not in self._cache:
             self._cache[key] = tensor.to(device)
-        return self._cache[key]
+        moved: Tensor = self._cache[key]
+        return moved
 
     def places_on(self, device: torch.device) -> Tensor | None:
         """Return `places` on `device`."""
         return None if self.places is None else self.on(self.places, device)
 
-    def local_mask(self, like: Tensor, window: int | None) -> Tensor | None:
-        """Return the additive mask [rows, 1, width, width] within suffixes; None where causal order suffices."""
-        if self.ancestors is None and (window is None or self.width <= window):
+    def layer_of(self, module: Any, key: Tensor) -> int | None:
+        """Return the layer whose prefix a call attends to; None if it has none, such as cross-attention."""
+        layer = getattr(module, "layer_idx", None)
+        layer = layer if layer in self.prefix else self.sources.get(id(key))
+        return layer if layer in self.prefix else None
+
+    def limit(self, layer: int) -> Reach | None:
+        """Return how far back the queries see in a layer; None if all see all of the prefix that the layer keeps."""
+        if (reach := self.reaches.get(layer)) is None:
             return None
-        key = ("local", window, like.dtype, like.device)
+        if "last" not in self._cache:
+            self._cache["last"] = self.length + int(self.depths.max())
+        first = self.length - self.prefix[layer][0].shape[2]
+        return None if reach.sees(self._cache["last"], first) else reach
+
+    def local_mask(self, like: Tensor, reach: Reach | None, *, before: int) -> Tensor | None:
+        """Return the additive mask [rows, 1, width, before + width] of suffixes; None where causal order suffices.
+
+        Args:
+            before: tokens of each row before the pass.
+        """
+        if self.ancestors is None and reach is None and not before:
+            return None
+        key = ("local", reach, before, like.dtype, like.device)
         if key not in self._cache:
             import torch
 
+            options = {"dtype": torch.bool, "device": like.device}
             if self.ancestors is None:
-                seen = torch.ones(self.width, self.width, dtype=torch.bool, device=like.device).tril()[None]
+                seen = torch.ones(self.width, self.width, **options).tril().expand(self.rows, -1, -1)
             else:
                 seen = self.on(self.ancestors, like.device)
-            if window is not None:
+            seen = torch.cat([torch.ones(self.rows, self.width, before, **options), seen], 2)
+            if reach is not None:
                 depths = self.on(self.depths, like.device)
-                seen = seen & (depths[:, :, None] - depths[:, None, :] < window)
-            self._cache[key] = _additive(seen.expand(self.rows, -1, -1), like)[:, None]
-        return self._cache[key]
+                earlier = torch.arange(before, device=like.device).expand(self.rows, -1)
+                keys = torch.cat([earlier, depths], 1)[:, None, :]
+                seen = seen & reach.sees(self.length + depths[:, :, None], self.length + keys)
+            self._cache[key] = _additive(seen, like)[:, None]
+        mask: Tensor = self._cache[key]
+        return mask
 
-    def prefix_mask(self, like: Tensor, window: int | None, *, seen: int, groups: int) -> Tensor | None:
-        """Return the additive mask [1, 1, groups * Q, seen] of a layer; None if it has no window."""
-        if window is None:
+    def prefix_mask(self, like: Tensor, reach: Reach | None, *, seen: int, groups: int) -> Tensor | None:
+        """Return the additive mask [1, 1, groups * Q, seen] of a layer; None if its queries see all of the prefix."""
+        if reach is None:
             return None
-        key = ("prefix", window, seen, groups, like.dtype, like.device)
+        key = ("prefix", reach, seen, groups, like.dtype, like.device)
         if key not in self._cache:
             import torch
 
             depths = self.on(self.depths, like.device).flatten()
             places = self.places_on(like.device)
             depths = depths if places is None else depths[places]
-            back = torch.arange(seen, 0, -1, device=like.device)  # the prefix's last token is one before depth 0
-            self._cache[key] = _additive(depths[:, None] + back[None] < window, like).repeat(groups, 1)[None, None]
-        return self._cache[key]
+            keys = torch.arange(self.length - seen, self.length, device=like.device)
+            visible = reach.sees(self.length + depths[:, None], keys[None])
+            self._cache[key] = _additive(visible, like).repeat(groups, 1)[None, None]
+        mask: Tensor = self._cache[key]
+        return mask
 
 
 @contextmanager
@@ -140,10 +176,13 @@ def cascade(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attend, with the interface of transformers: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
+    """Attend, with the interface of transformers: query [1, heads, Q, head size] -> [1, Q, heads, head size].
+
+    In a pass with one row per suffix, queries are [rows, heads, width, head size].
+    """
     plan: AttentionPlan | None = active_plan()
-    layer = getattr(module, "layer_idx", None)
-    if plan is None or layer is None or layer not in plan.prefix:
+    layer = None if plan is None else plan.layer_of(module, key)
+    if plan is None or layer is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         plain: tuple[Tensor, None] = sdpa_attention_forward(
@@ -151,41 +190,74 @@ def cascade(
         )
         return plain
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if plan.are_rows:
+        query, key, value = (_joined(tensor) for tensor in (query, key, value))
     _, heads, count, size = query.shape
-    key_heads = key.shape[1]
-    groups = heads // key_heads
-    window = plan.windows.get(layer)
-    keys, values = plan.prefix[layer]
+    keys, values = expanded(module, plan.prefix[layer])
+    before = plan.before.get(layer)
+    groups = heads // keys.shape[1]
+    reach = plan.limit(layer)
     # Heads that share keys become additional queries of these keys, which is exact because this part is not causal.
-    folded = query.reshape(1, key_heads, groups * count, size)
-    mask = plan.prefix_mask(query, window, seen=keys.shape[2], groups=groups)
+    folded = query.reshape(1, keys.shape[1], groups * count, size)
+    mask = plan.prefix_mask(query, reach, seen=keys.shape[2], groups=groups)
     far, far_sum = attend(folded, keys, values, scale=scale, mask=mask)
-    near, near_sum = within_suffixes(plan, query, key, value, scale=scale, window=window)
-    far, far_sum = far.reshape(1, heads, count, size), far_sum.reshape(1, heads, count)
+    before = None if before is None else expanded(module, before)
+    near, near_sum = within_suffixes(plan, query, key, value, scale=scale, reach=reach, before=before)
+    far, far_sum = far.reshape(1, heads, count, -1), far_sum.reshape(1, heads, count)
     weight = (far_sum - near_sum).sigmoid().unsqueeze(-1)
     merged = near.float().lerp(far.float(), weight).to(query.dtype)
+    if plan.are_rows:
+        merged = merged.reshape(heads, plan.rows, plan.width, -1).transpose(0, 1)
     return merged.transpose(1, 2).contiguous(), None
 
 
+def expanded(module: Any, pair: KeysValues) -> KeysValues:
+    """Return keys and values for attention from what a cache holds of a layer: DeepSeek's holds compressed ones."""
+    expand = getattr(module, "expand_kv", None)
+    return pair if expand is None else expand(*pair)
+
+
+def _joined(tensor: Tensor) -> Tensor:
+    """Return [rows, heads, width, size] as [1, heads, rows * width, size]."""
+    return tensor.transpose(0, 1).flatten(1, 2)[None]
+
+
 def within_suffixes(
-    plan: AttentionPlan, query: Tensor, key: Tensor, value: Tensor, *, scale: float, window: int | None
+    plan: AttentionPlan,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scale: float,
+    reach: Reach | None = None,
+    before: KeysValues | None = None,
 ) -> Attended:
-    """Attend to each suffix's own keys; returns ([1, heads, Q, head size], log-sum-exp [1, heads, Q])."""
-    _, heads, _, size = query.shape
-    groups = heads // key.shape[1]
+    """Attend to each suffix's own keys; returns ([1, heads, Q, head size], log-sum-exp [1, heads, Q]).
+
+    Args:
+        before: keys and values [rows, key heads, tokens, head size] of earlier tokens of each suffix.
+    """
+    import torch
+
+    heads, groups = query.shape[1], query.shape[1] // key.shape[1]
     places = plan.places_on(query.device)
 
     def block(flat: Tensor) -> Tensor:  # [1, heads, Q, size] -> [rows, heads, width, size]
         if places is not None:
-            padded = flat.new_zeros(flat.shape[1], plan.rows * plan.width, size)
+            padded = flat.new_zeros(flat.shape[1], plan.rows * plan.width, flat.shape[3])
             padded[:, places] = flat[0]
             flat = padded
-        return flat.reshape(-1, plan.rows, plan.width, size).transpose(0, 1)
+        return flat.reshape(-1, plan.rows, plan.width, flat.shape[-1]).transpose(0, 1)
 
-    repeated = (block(flat).repeat_interleave(groups, 1) for flat in (key, value))
-    mask = plan.local_mask(query, window)
+    keys, values = block(key), block(value)
+    earlier = 0
+    if before is not None:
+        earlier = before[0].shape[2]
+        keys, values = (torch.cat(pair, 2) for pair in zip(before, (keys, values), strict=True))
+    repeated = (tensor.repeat_interleave(groups, 1) for tensor in (keys, values))
+    mask = plan.local_mask(query, reach, before=earlier)
     out, sums = attend(block(query), *repeated, scale=scale, mask=mask, causal=mask is None)
-    out, sums = out.transpose(0, 1).reshape(heads, -1, size), sums.transpose(0, 1).reshape(heads, -1)
+    out, sums = out.transpose(0, 1).reshape(heads, plan.rows * plan.width, -1), sums.transpose(0, 1).reshape(heads, -1)
     if places is not None:
         out, sums = out[:, places], sums[:, places]
     return out[None], sums[None]
@@ -206,6 +278,10 @@ def attend(
     """
     import torch
 
+    if (missing := query.shape[-1] - value.shape[-1]) > 0:  # DeepSeek's values are narrower; no kernel takes them
+        padded = torch.nn.functional.pad(value, (0, missing))
+        out, sums = attend(query, key, padded, scale=scale, mask=mask, causal=causal)
+        return out[..., :-missing], sums
     kernel = {"cpu": _on_cpu, "cuda": _on_cuda}.get(query.device.type, _plain)
     try:
         return kernel(query, key, value, scale=scale, mask=mask, causal=causal)
@@ -342,8 +418,7 @@ def attend_in_pictures(
 
 def use_for_pictures(model: Vlm) -> None:
     """Make the vision tower of `model` use `attend_in_pictures`, if it passes segments and its GPU has the kernel."""
-    family = family_of(model)
-    if family is None or not family.three_axes:  # only Qwen's towers have been tried
+    if model.config.model_type not in TOWERS_WITH_SEGMENTS:
         return
     tower = base_model(model).visual
     weight = next(tower.parameters())

@@ -127,9 +127,10 @@ class _OutputsWithoutCache(dict[str, Any]):
 
 
 def can_record(model: Vlm, *, steps: int) -> bool:
-    """Return whether to decode `steps` tokens with a graph: on one GPU, for a family that packs, if they are enough."""
+    """Return whether to decode `steps` tokens with a graph: on one GPU, for a model that packs, if they are enough."""
     devices = set((getattr(model, "hf_device_map", None) or {}).values())
-    return model.device.type == "cuda" and len(devices) <= 1 and steps >= MIN_STEPS and families.packs(model)
+    is_tried = model.config.model_type in families.RECORDED and families.packs(model.config.get_text_config())
+    return model.device.type == "cuda" and len(devices) <= 1 and steps >= MIN_STEPS and is_tried
 
 
 class GraphDecoder:

@@ -4,9 +4,10 @@
   and works with every model.
 - `cascade` encodes the prefix that prompts share once and runs all suffixes over it in one sequence.
 - `batched` does the same with one row per suffix and the model's usual attention. It needs more memory than `cascade`.
-- `packed` does the same as `cascade` for several groups at once, for families whose prompts can be concatenated.
-- `auto` compares the others with `naive` on the first group and takes the first that agrees: `packed` on GPUs in half
-  precision, where small passes cannot keep the device busy, then `cascade`, then `batched`.
+- `packed` does the same as `cascade` for several groups at once, for models whose prompts can be concatenated.
+- `auto` takes the first that agrees with `naive` on the first group: `packed` on GPUs in half precision, where small
+  passes cannot keep the device busy, then `cascade`, then `batched`. What an engine needs to know of a model is read
+  from its config and cache (`actors.vlm.families`); a model with something else disagrees.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import cycle
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
@@ -27,11 +29,13 @@ from actors.vlm.shared_prefix import PassKind, forget_positions
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+    from transformers import PretrainedConfig
 
     from actors.vlm.model_types import Inputs, Tensors, Vlm
 
 EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+COMPARED = 2  # requests of a group that are computed both ways
 log = logging.getLogger(__name__)
 
 
@@ -109,16 +113,17 @@ class NaiveEngine:
 class SharedPrefixEngine:
     """Engine that encodes the shared prefix once and runs the suffixes over it (`actors.vlm.shared_prefix`)."""
 
-    def __init__(self, model: Vlm, family: families.Family, name: PassKind) -> None:
-        self.name: str = name
-        self._model, self._family, self._kind = model, family, name
+    def __init__(self, model: Vlm, name: str) -> None:
+        self.name = name
+        self._model = model
+        self._kind: PassKind = "cascade" if name == "cascade" else "batched"
 
     def log_likelihoods(
         self, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
         """See `Engine`."""
         likelihoods = shared_prefix.suffix_likelihoods(
-            self._model, self._family, group.subset(numbers), inputs, kind=self._kind, budget=budget
+            self._model, group.subset(numbers), inputs, kind=self._kind, budget=budget
         )
         share = likelihoods.tokens / len(numbers)
         return [RequestLikelihoods(logprobs, share) for logprobs in likelihoods.logprobs]
@@ -129,8 +134,8 @@ class PackedEngine:
 
     name = "packed"
 
-    def __init__(self, model: Vlm, family: families.Family) -> None:
-        self._model, self._family = model, family
+    def __init__(self, model: Vlm) -> None:
+        self._model = model
         # Two passes are in flight: while the host waits for one of them, the device works on the other.
         self._streams = cycle([_stream(model.device) for _ in range(2)])
 
@@ -156,7 +161,7 @@ class PackedEngine:
         if (stream := next(self._streams)) is not None:
             stream.wait_stream(torch.cuda.current_stream(self._model.device))
         with torch.cuda.stream(stream):
-            pending: PendingGroups = packed.launch(self._model, self._family, groups, budget=budget)
+            pending: PendingGroups = packed.launch(self._model, groups, budget=budget)
 
         def result() -> list[list[RequestLikelihoods]]:
             return [
@@ -182,72 +187,134 @@ def _stream(device: torch.device) -> torch.cuda.Stream | None:
     return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
 
+class Traits(NamedTuple):
+    """What an engine may compute rightly for some groups and wrongly for others."""
+
+    has_pictures: bool
+    has_sequences: bool  # answers of several tokens
+    is_long: bool  # longer than some layer sees
+
+
 class EngineChoice:
-    """The engine in use; with `auto`, the first that agrees with `naive` on the first group.
+    """The engine in use: the first of the candidates that agrees with `naive` on the first group.
+
+    An engine is compared again for the first group with other traits. An engine that was requested is not compared for
+    architectures with which the engines are tested.
 
     Args:
-        requested: one of `ENGINES`.
+        requested: one of `ENGINES`; with `auto`, the candidates are all engines that may support the model.
         label: the model's name in messages.
 
     Attributes:
         reference: the naive engine.
         current: the engine in use.
-        is_settled: whether no comparison is pending.
 
     Raises:
-        ValueError: the engine is unknown, or does not support the model's family.
+        ValueError: the engine is unknown, or cannot support the model's architecture.
     """
 
     def __init__(self, model: Vlm, *, requested: str, label: str) -> None:
         if requested not in ENGINES:
             raise ValueError(f"engine={requested}: must be one of {', '.join(ENGINES)}")
-        self._model, self._label = model, label
+        self._model, self._label, self._requested = model, label, requested
         self.reference: Engine = NaiveEngine(model)
-        self.current: Engine = self.reference
-        family = families.family_of(model)
-        engines: list[Engine] = []
-        if family:
-            engines = [SharedPrefixEngine(model, family, kind) for kind in get_args(PassKind)]
-        if family and families.packs(model) and (requested == PackedEngine.name or _wants_packing(model)):
-            engines.insert(0, PackedEngine(model, family))
-        self._candidates = engines if requested == "auto" else [e for e in engines if e.name == requested]
-        self.is_settled = requested != "auto" or not engines
-        if self._candidates:
-            self.current = self._candidates[0]
-        elif requested not in ("auto", "naive"):
+        config = model.config.get_text_config()
+        self._shortest = min((reach.size for reach in families.reaches(config).values()), default=None)
+        self._settled: set[Traits] = set()
+        names = supporting(config)
+        if requested == "auto":
+            names = [name for name in names if name != PackedEngine.name or _wants_packing(model)]
+        elif requested != NaiveEngine.name and requested not in names:
             raise ValueError(
                 f"engine={requested}: does not support {label} of family {model.config.model_type!r} "
-                f"(supported families: {', '.join(supported_families(requested))}); use engine=auto or engine=naive"
+                f"(engines that may: {', '.join([*names, NaiveEngine.name])}); use engine=auto"
             )
-        elif requested == "auto":
-            log.warning(
-                "%s: unknown family %r; each prompt takes a separate forward pass, which is slower",
-                label,
-                model.config.model_type,
-            )
+        else:
+            names = [requested]
+        self._candidates = [self._engine(name) for name in names]
+        if requested == "auto":
+            self._candidates.append(self.reference)
+        self.current = self._candidates[0]
+        if requested == "auto" and self.current is self.reference:
+            log.warning("%s: its layers are of a kind that no other engine supports; engine=naive", label)
+
+    def _engine(self, name: str) -> Engine:
+        if name == NaiveEngine.name:
+            return self.reference
+        return PackedEngine(self._model) if name == PackedEngine.name else SharedPrefixEngine(self._model, name)
+
+    def is_settled(self, group: RequestGroup) -> bool:
+        """Return whether the engine in use needs no comparison for `group`."""
+        is_asked = self._requested != "auto" and self._model.config.model_type in families.TESTED
+        return is_asked or self.current is self.reference or self._traits(group) in self._settled
 
     def settle(self, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int) -> None:
         """Compare the candidates with the reference and choose one; arguments as for `Engine.log_likelihoods`.
 
-        Engines may disagree in a release of transformers or torch that they were not tested with, or on a device with
-        other kernels. Out-of-memory errors and lost devices are raised and leave the choice open.
+        Out-of-memory errors and lost devices are raised and leave the choice open.
+
+        Raises:
+            EngineError: the engine that was requested differs from the reference.
         """
-        (expected,) = self.reference.log_likelihoods(group, inputs, numbers[:1], budget=budget)
-        if not np.isfinite(expected.logprobs).all():
+        compared = numbers[:COMPARED]
+        expected = self.reference.log_likelihoods(group, inputs, compared, budget=budget)
+        values = [value for request in expected for value in request.logprobs]
+        if not np.isfinite(values).all():
             return
-        for engine in self._candidates:
+        while self.current is not self.reference:
+            engine, tokens = self.current, [0.0]
 
-            def compute(engine: Engine = engine) -> list[float]:
-                if isinstance(engine, PackedEngine):  # as the second of two groups: it must not see the first
-                    return engine.launch([(group, numbers[:2])] * 2, budget=budget)()[1][0].logprobs
-                return engine.log_likelihoods(group, inputs, numbers[:2], budget=budget)[0].logprobs
+            def compute(engine: Engine = engine, tokens: list[float] = tokens) -> list[float]:
+                likelihoods = _likelihoods(engine, group, inputs, compared, budget=budget)
+                tokens[:] = [request.tokens for request in likelihoods]
+                return [value for request in likelihoods for value in request.logprobs]
 
-            reason = disagreement(compute, expected.logprobs, tolerance=shared_prefix.tolerance(self._model))
+            reason = disagreement(compute, values, tolerance=shared_prefix.tolerance(self._model))
             if not reason:
-                self.current, self.is_settled = engine, True
-                return
+                break
+            if self._requested != "auto":
+                raise errors.EngineError(
+                    f"engine={engine.name}: does not support {self._label} ({reason}); use engine=auto"
+                )
+            self._candidates.remove(engine)
+            self.current = self._candidates[0]
             log.warning("%s: engine %s is not used (%s)", self._label, engine.name, reason)
-        self.current, self.is_settled = self.reference, True
+        if self.current is self.reference:
+            log.warning("%s: engine=naive, which computes %s", self._label, _more_tokens(group, numbers))
+        self._settled.add(self._traits(group))
+
+    def _traits(self, group: RequestGroup) -> Traits:
+        return Traits(
+            has_pictures=not set(model_inputs.PER_TOKEN).issuperset(group.inputs),
+            has_sequences=any(answers.inner for answers in group.answers),
+            is_long=self._shortest is not None and group.shared + max(map(len, group.suffixes)) > self._shortest,
+        )
+
+
+def _likelihoods(
+    engine: Engine, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int
+) -> Sequence[RequestLikelihoods]:
+    """Return an engine's likelihoods for comparison with those of `naive`.
+
+    Packed groups are computed after another group with other pictures, which they must not see.
+    """
+    if not isinstance(engine, PackedEngine):
+        return engine.log_likelihoods(group, inputs, numbers, budget=budget)
+    others = {name: -tensor if tensor.is_floating_point() else tensor for name, tensor in group.inputs.items()}
+    parts = [(replace(group, inputs=others), numbers), (group, numbers)]
+    return engine.launch(parts, budget=budget)()[1]
+
+
+def _more_tokens(group: RequestGroup, numbers: Sequence[int]) -> str:
+    """Return how many times as many tokens `naive` computes as the engines that share the prefix."""
+    part = group.subset(numbers)
+    whole = sum(
+        part.length(number)
+        if answers.rule == "code"
+        else sum(part.length(number) + len(sequence) - 1 for sequence in answers.sequences)
+        for number, answers in enumerate(part.answers)
+    )
+    return f"{whole / sum(part.sizes):.1f} times as many tokens as a shared prefix"
 
 
 def _wants_packing(model: Vlm) -> bool:
@@ -255,9 +322,18 @@ def _wants_packing(model: Vlm) -> bool:
     return attention.has_kernel(model.device, model.dtype)
 
 
-def supported_families(engine: str) -> list[str]:
-    """Return the architectures (`config.model_type`) that `engine`, other than `naive`, supports."""
-    return [name for name, family in families.FAMILIES.items() if family.packs or engine != PackedEngine.name]
+def supporting(config: PretrainedConfig) -> list[str]:
+    """Return the engines other than `naive` that may support an architecture, in the order in which they are tried.
+
+    Args:
+        config: the config of the text model.
+    """
+    kind = families.layout(config)
+    if kind is None:
+        return []
+    if kind == "rows":
+        return ["cascade"]
+    return [*(["packed"] if families.packs(config) else []), "cascade", "batched"]
 
 
 def disagreement(compute: Callable[[], Sequence[float]], expected: Sequence[float], *, tolerance: float) -> str:

@@ -1,78 +1,49 @@
-"""Facts about models' architectures that the engines need to run suffixes over an encoded prefix."""
+"""Facts about a model's architecture that the engines need, read from its config, its cache and its modules.
+
+No list of architectures decides what an engine supports: what is read here is enough for the architectures of
+transformers that keep keys and values, or states, for each layer. What cannot be read, an engine shows by its
+likelihoods of the first prompts (`actors.vlm.engines.EngineChoice`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
     from actors.vlm.model_types import Vlm
 
-SLIDING = "sliding_attention"
+Layout = Literal["sequence", "rows"]
+CHUNKED = "chunked_attention"
+# Layers of transformers' caches that keep nothing but keys and values, or nothing (they use those of another layer).
+KEY_LAYERS = ("DynamicLayer", "DynamicSlidingWindowLayer", "DummyLayer")
+STATE_LAYERS = (
+    "LinearAttentionLayer",
+    "LinearAttentionAndFullAttentionLayer",
+    "LinearAttentionAndSlidingWindowAttentionLayer",
+)
+# Keys of configs of models whose attention depends on a token's place in the pass, not only on its position: Llama 4
+# scales queries by it. Suffixes pass as rows, in which both are the same.
+BY_PLACE = ("attn_temperature_tuning",)
+# Vision towers that have been tried with `actors.vlm.attention.attend_in_pictures`, which only GPUs use.
+TOWERS_WITH_SEGMENTS = ("qwen2_5_vl", "qwen3_vl")
+# Architectures with which the engines are tested: their prompts also give the same texts in a batch as alone, with
+# pictures and padding.
+TESTED = (*TOWERS_WITH_SEGMENTS, "llava_next", "mllama", "gemma3", "smolvlm", "idefics3", "llama", "qwen2", "qwen3")
+# Architectures whose steps have been recorded as a graph on a GPU: nothing compares its logits with the model's.
+RECORDED = (*TOWERS_WITH_SEGMENTS, "llama", "qwen2", "qwen3")
 
 
-@dataclass(frozen=True)
-class Family:
-    """A model architecture.
+class Reach(NamedTuple):
+    """How far back a token sees in a layer: `size` tokens with itself, or to the beginning of its chunk of `size`."""
 
-    Attributes:
-        name: `config.model_type` in transformers.
-        three_axes: positions have time, height and width; text continues after the picture's largest position.
-        cross_attention: the model sees the picture through cross-attention layers.
-        sees_pictures: False for text models.
-        packs: several prompts can pass as one sequence: the tensors of their pictures follow one another on the first
-            axis, and all layers see all earlier tokens.
-    """
+    size: int
+    is_chunk: bool = False
 
-    name: str
-    three_axes: bool = False
-    cross_attention: bool = False
-    sees_pictures: bool = True
-    packs: bool = False
-
-
-FAMILIES = {
-    family.name: family
-    for family in (
-        Family("qwen2_5_vl", three_axes=True, packs=True),
-        Family("qwen3_vl", three_axes=True, packs=True),
-        Family("llava_next"),
-        Family("mllama", cross_attention=True),
-        Family("gemma3"),
-        Family("smolvlm"),
-        Family("idefics3"),
-        Family("llama", sees_pictures=False, packs=True),
-        Family("qwen2", sees_pictures=False, packs=True),
-        Family("qwen3", sees_pictures=False, packs=True),
-    )
-}
-
-
-def family_of(model: Vlm) -> Family | None:
-    """Return the family of `model`; None if the engines do not support it, at all or in this configuration."""
-    family = FAMILIES.get(model.config.model_type)
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ())
-    # Not supported: a window without a list of layers, and layers that are neither full nor windowed (linear, chunked).
-    if kinds - {"full_attention", "attention", SLIDING} or (not kinds and getattr(config, "use_sliding_window", False)):
-        return None
-    return family
-
-
-def base_model(model: Vlm) -> Any:
-    """Return the model without its output layer, which transformers' own `base_model` is not in all releases."""
-    return getattr(model, "model", model)
-
-
-def language_model(model: Vlm) -> Any:
-    """Return the module that maps token ids and positions to the last hidden states."""
-    base = base_model(model)
-    for name in ("language_model", "text_model"):
-        if hasattr(base, name):
-            return getattr(base, name)
-    return base
+    def sees(self, query: Any, key: Any) -> Any:
+        """Return whether a token sees an earlier one, given the numbers of both in the prompt; they broadcast."""
+        return query // self.size == key // self.size if self.is_chunk else query - key < self.size
 
 
 def layer_configs(config: PretrainedConfig) -> list[PretrainedConfig]:
@@ -85,14 +56,82 @@ def layer_configs(config: PretrainedConfig) -> list[PretrainedConfig]:
     return [config] * config.num_hidden_layers if by_layer is None else list(by_layer)
 
 
-def packs(model: Vlm) -> bool:
-    """Return whether several prompts can pass through `model` as one sequence (`actors.vlm.packed`)."""
-    family = family_of(model)
-    return family is not None and family.packs and not windows(model.config.get_text_config())
+def layout(config: PretrainedConfig) -> Layout | None:
+    """Return how suffixes pass after a prefix: all in one sequence, or as rows; None if a cache layer is unknown.
+
+    Layers with linear attention or a convolution read the tokens before a token from a state, which each row has.
+
+    Args:
+        config: the config of the text model.
+    """
+    kinds = _kinds(config)
+    if kinds - {*KEY_LAYERS, *STATE_LAYERS}:
+        return None
+    return "rows" if kinds & {*STATE_LAYERS} or any(getattr(config, key, None) for key in BY_PLACE) else "sequence"
 
 
-def windows(config: PretrainedConfig) -> dict[int, int]:
-    """Return how many tokens back each layer sees, for the layers where that is limited."""
+def reaches(config: PretrainedConfig) -> dict[int, Reach]:
+    """Return how far back each layer sees, for the layers where that is limited.
+
+    Args:
+        config: the config of the text model.
+    """
     kinds = getattr(config, "layer_types", None) or ()
-    layers = layer_configs(config)
-    return {layer: int(layers[layer].sliding_window) for layer, kind in enumerate(kinds) if kind == SLIDING}
+    all_chunked = not kinds and getattr(config, "sliding_window", None) is None
+    return {
+        number: Reach(int(layer.sliding_window), kinds[number] == CHUNKED if kinds else all_chunked)
+        for number, layer in enumerate(_cache_layers(config))
+        if getattr(layer, "is_sliding", False)
+    }
+
+
+def shares_keys(config: PretrainedConfig) -> bool:
+    """Return whether some layers use the keys of an earlier layer, as Gemma 4's last layers do."""
+    return "DummyLayer" in _kinds(config)
+
+
+def _kinds(config: PretrainedConfig) -> set[str]:
+    return {type(layer).__name__ for layer in _cache_layers(config)}
+
+
+def _cache_layers(config: PretrainedConfig) -> list[Any]:
+    """Return the layers of an empty cache; empty if all keep all keys and values."""
+    from transformers import DynamicCache
+
+    try:
+        return list(DynamicCache(config=config).layers)
+    except (KeyError, ValueError, AttributeError, TypeError):  # transformers has no cache for one of the layers
+        return [None]
+
+
+def crossing_layers(config: PretrainedConfig) -> frozenset[int]:
+    """Return the layers that attend to the picture instead of the text."""
+    return frozenset(getattr(config, "cross_attention_layers", None) or ())
+
+
+def packs(config: PretrainedConfig) -> bool:
+    """Return whether several prompts may pass as one sequence (`actors.vlm.packed`): each layer sees all tokens.
+
+    That the tensors of their pictures follow one another on the first axis, without indices into each other, is shown
+    by the likelihoods.
+
+    Args:
+        config: the config of the text model.
+    """
+    is_whole = layout(config) == "sequence" and not reaches(config) and not shares_keys(config)
+    return is_whole and not crossing_layers(config)
+
+
+def base_model(model: Vlm) -> Any:
+    """Return the model without its output layer, which transformers' own `base_model` is not in all releases."""
+    return getattr(model, "model", model)
+
+
+def language_model(model: Vlm) -> Any:
+    """Return the module that maps token ids and positions to the last hidden states."""
+    base = base_model(model)
+    for name in ("language_model", "text_model"):
+        if hasattr(base, name):
+            module = getattr(base, name)
+            return module.model if hasattr(module, "lm_head") else module  # Llama 4's has its own output layer
+    return base

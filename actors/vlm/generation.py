@@ -86,7 +86,7 @@ class TextGenerator:
         self._row_bytes = int(text.vocab_size) * LOGIT_BYTES
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._budget = budget
-        self._warns_of_family = model.config.model_type not in families.FAMILIES
+        self._warns_of_family = model.config.model_type not in families.TESTED
         self.on_tokens: Callable[[int], None] | None = None
 
     def generate(
@@ -150,7 +150,7 @@ class TextGenerator:
         pad. Their prompts of text pass together if they need no padding, those with pictures one at a time.
         """
         kind = self.model.config.model_type
-        if kind in families.FAMILIES:
+        if kind in families.TESTED:
             return lambda longest, length: length >= longest * (1 - PADDING_SHARE)
         if set(model_inputs.PER_TOKEN).issuperset(names):
             return lambda longest, length: length == longest

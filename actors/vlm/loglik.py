@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from actors.vlm import errors, families, memory, model_inputs, shared_prefix
 from actors.vlm.decoding import advance, encode_once, repeated, run_custom
-from actors.vlm.engines import disagreement
+from actors.vlm.engines import NaiveEngine, disagreement
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import LOGIT_BYTES
 from actors.vlm.memory import BudgetedScorer
@@ -35,8 +35,15 @@ if TYPE_CHECKING:
 
     from actors.vlm.model_types import DecodingState, Inputs, Tensors, Vlm
 
+Way = Literal["cascade", "rows", "steps", "whole"]
+# Ways in which labels may pass, in the order in which they are tried, and their words in warnings.
+WAYS: dict[Way, str] = {
+    "cascade": "one sequence after the prompt (engine cascade)",
+    "rows": "rows after the prompt's cache",
+    "steps": "rows after the prompt's cache, token by token",
+    "whole": "whole prompts",
+}
 LABELS_AT_ONCE = 32  # largest number of rows per repeated cache; more are not faster
-COMPARED = 2  # labels that are computed both ways for comparison
 log = logging.getLogger(__name__)
 NO_THRESHOLD = float("-inf")
 
@@ -44,23 +51,25 @@ NO_THRESHOLD = float("-inf")
 class CompletionScorer(BudgetedScorer):
     """Scorer that computes log-likelihoods of completions of a model's turn.
 
-    For a known model family, all completions pass as one tree (engine `cascade`), provided that this gives the same
-    log-likelihoods for the first prompt as the portable way, a cache that is repeated for each completion. For other
-    models, the tokens of a completion pass together if that gives the same as one after another: Jamba's layers forget
-    the prompt when several tokens follow it.
+    All completions pass as one tree (engine `cascade`), provided that this gives the same log-likelihoods as whole
+    passes for the first prompt. Otherwise they pass as rows, each with a copy of the prompt's cache: their tokens
+    together or, for models that then forget the prompt (Jamba), one after another. Models without a cache that can be
+    repeated need a whole pass for each completion.
 
     Args:
         model: a model loaded by transformers, in evaluation mode.
         pad_id: any token id, for padding.
+
+    Attributes:
+        ways: the ways in which completions may pass (`WAYS`); the first is in use.
     """
 
     def __init__(self, model: Vlm, *, pad_id: int) -> None:
         self.model = model
         self.pad_id = pad_id
-        self.family = families.family_of(model)
-        self._is_packed, self._is_settled = self.family is not None, self.family is None
-        self._is_stepwise: bool | None = None if self.family is None else False  # None: not decided
         text = model.config.get_text_config()
+        self.ways = [way for way in WAYS if way != "cascade" or families.layout(text) is not None]
+        self._settled: set[tuple[bool, bool]] = set()
         self.max_positions: int | None = getattr(text, "max_position_embeddings", None)
         self.label = f"model {model.config.model_type!r}"
         self._set_budget()
@@ -90,51 +99,59 @@ class CompletionScorer(BudgetedScorer):
         return logprobs
 
     def _log_likelihoods(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
-        if not self._is_settled:
-            self._settle(inputs, completions[:COMPARED])
-        if self._is_stepwise is None and max(map(len, completions)) > 2:
-            self._settle_steps(inputs, sorted(completions, key=len)[-COMPARED:])
-        return (self._packed if self._is_packed else self._repeated)(inputs, completions)
+        # One token after another is the same as all at once for completions of two, the second of which is not passed.
+        traits = (not set(model_inputs.PER_TOKEN).issuperset(inputs), max(map(len, completions)) > 2)
+        if traits not in self._settled and self._settle(inputs, completions):
+            self._settled.add(traits)
+        return self._pass(self.ways[0], inputs, completions)
 
-    def _settle(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> None:
-        """Compare both ways on the first prompt; see `actors.vlm.engines.EngineChoice.settle`."""
-        expected = self._repeated(inputs, completions)
-        if not np.isfinite(expected).all():
-            return
-        tolerance = shared_prefix.tolerance(self.model)
-        reason = disagreement(lambda: self._packed(inputs, completions), expected, tolerance=tolerance)
-        if reason:
-            kind = self.model.config.model_type
-            log.warning("model %r: engine cascade is not used for labels (%s); this is slower", kind, reason)
-        self._is_packed, self._is_settled = not reason, True
+    def _pass(self, way: Way, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
+        if way == "cascade":
+            return self._packed(inputs, completions)
+        if way == "whole":
+            return self._whole(inputs, completions)
+        return self._repeated(inputs, completions, is_stepwise=way == "steps")
 
-    def _settle_steps(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> None:
-        """Decide whether the tokens of a completion pass one after another."""
-        self._is_stepwise = True
-        expected = self._repeated(inputs, completions)
+    def _settle(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> bool:
+        """Give up ways that differ from whole passes; return False if the prompt cannot show it."""
+        by_length = sorted(completions, key=len)
+        compared = [by_length[0], by_length[-1]]  # so that there is padding
+        expected = self._whole(inputs, compared)
         if not np.isfinite(expected).all():
-            self._is_stepwise = None
-            return
-        self._is_stepwise = False
-        tolerance = shared_prefix.tolerance(self.model)
-        if reason := disagreement(lambda: self._repeated(inputs, completions), expected, tolerance=tolerance):
-            kind = self.model.config.model_type
-            log.warning("model %r: tokens of labels pass one after another (%s); this is slower", kind, reason)
-            self._is_stepwise = True
+            return False
+        while (way := self.ways[0]) != "whole":
+            reason = disagreement(
+                lambda way=way: self._pass(way, inputs, compared),
+                expected,
+                tolerance=shared_prefix.tolerance(self.model),
+            )
+            if not reason:
+                break
+            log.warning("%s: labels do not pass as %s (%s); this is slower", self.label, WAYS[way], reason)
+            self.ways.remove(way)
+        return True
+
+    def _whole(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
+        """Pass the whole prompt with each completion."""
+        prompt, naive = model_inputs.on_device(self.model, inputs), NaiveEngine(self.model)
+        logprobs = []
+        for tokens in completions:
+            values = naive.log_probabilities(model_inputs.extended(prompt, list(tokens[:-1])), last=len(tokens))
+            logprobs.append(float(values[range(len(tokens)), list(tokens)].sum()))
+        return logprobs
 
     def _packed(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
         """Pass all completions as one tree: the suffix is the prompt's last token, the completions are its answers."""
-        assert self.family is not None
         prompt = model_inputs.on_device(self.model, inputs)
         answers = [AnswerCodes("sequence", (), (tuple(tokens),)) for tokens in completions]
         *_, last = ids = prompt["input_ids"][0].tolist()
         group = RequestGroup.of_suffixes(prompt, [[last]] * len(answers), answers, shared=len(ids) - 1)
-        likelihoods = shared_prefix.suffix_likelihoods(
-            self.model, self.family, group, prompt, kind="cascade", budget=self.budget
-        )
+        likelihoods = shared_prefix.suffix_likelihoods(self.model, group, prompt, kind="cascade", budget=self.budget)
         return [logprob for (logprob,) in likelihoods.logprobs]
 
-    def _repeated(self, inputs: Tensors, completions: Sequence[Sequence[int]]) -> list[float]:
+    def _repeated(
+        self, inputs: Tensors, completions: Sequence[Sequence[int]], *, is_stepwise: bool = False
+    ) -> list[float]:
         """Pass completions as rows, each with a copy of the prompt's cache."""
         logprobs: list[float] = []
 
@@ -144,7 +161,7 @@ class CompletionScorer(BudgetedScorer):
             for first in range(0, len(completions), rows):
                 group = completions[first : first + rows]
                 copy = repeated(state, len(group), rows=1, copied=True)
-                logprobs.extend(self._group(input_ids, logits, copy, group))
+                logprobs.extend(self._group(input_ids, logits, copy, group, is_stepwise=is_stepwise))
             return input_ids
 
         run_custom(self.model, inputs, measure, pad_id=self.pad_id, steps=max(map(len, completions)))
@@ -156,7 +173,13 @@ class CompletionScorer(BudgetedScorer):
         return max(1, min(LABELS_AT_ONCE, self.budget // row_bytes))
 
     def _group(
-        self, input_ids: Tensor, logits: Tensor, state: DecodingState, completions: Sequence[Sequence[int]]
+        self,
+        input_ids: Tensor,
+        logits: Tensor,
+        state: DecodingState,
+        completions: Sequence[Sequence[int]],
+        *,
+        is_stepwise: bool,
     ) -> list[float]:
         """Return the log-likelihoods of completions after a state that was repeated for them."""
         import torch
@@ -167,7 +190,7 @@ class CompletionScorer(BudgetedScorer):
             rows = [[*tokens[:-1], *[self.pad_id] * (longest - len(tokens))] for tokens in completions]
             suffixes = torch.tensor(rows, device=input_ids.device)
             whole = torch.cat([input_ids.repeat_interleave(len(completions), dim=0), suffixes], dim=1)
-            size = 1 if self._is_stepwise else longest - 1
+            size = 1 if is_stepwise else longest - 1
             for first in range(0, longest - 1, size):
                 if "logits_to_keep" in state:
                     state["logits_to_keep"] = size

@@ -9,7 +9,6 @@ from actors import hub, model_files
 from actors.errors import ModelError
 from actors.local_models import is_local
 from actors.untrusted import parse_json
-from actors.vlm.families import FAMILIES
 
 CONFIG = "config.json"
 GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endings of classes with an output layer
@@ -20,6 +19,9 @@ PARTS = ("text_config", "vision_config")  # of a config
 HEADS = ("num_attention_heads", "num_key_value_heads", "num_heads")
 SIZES = ("hidden_size", "vocab_size", "num_hidden_layers", *HEADS)  # keys of a config or a part
 LARGEST_SIZE = 2**24
+# Whether models of a `model_type` accept pictures, for some that are used often.
+COMMON = dict.fromkeys(("qwen2_5_vl", "qwen3_vl", "gemma3", "mllama", "llava_next"), True)
+COMMON |= dict.fromkeys(("llama", "qwen2", "qwen3"), False)
 # Each tokenizer has one of the first files, and each picture processor one of the second.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
@@ -286,8 +288,8 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
 
 def _sees_pictures(kind: str) -> bool | None:
     """Return whether models of a `model_type` accept pictures; None if transformers generates no text with them."""
-    if kind in FAMILIES:  # without importing transformers and torch, which takes seconds
-        return FAMILIES[kind].sees_pictures
+    if kind in COMMON:  # without importing transformers and torch, which takes seconds
+        return COMMON[kind]
     from transformers.models.auto import modeling_auto
 
     if kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:

@@ -7,6 +7,7 @@ its own prefix, then all their suffixes as another, in which each sees its own g
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from actors.devices import upload_joined
 from actors.vlm import attention, memory, model_inputs, token_trees
 from actors.vlm.attention import Segments, attend_segments
-from actors.vlm.families import Family, base_model
+from actors.vlm.families import base_model
 from actors.vlm.model_inputs import PER_TOKEN
 from actors.vlm.scoring_requests import AnswerNodes, PendingLikelihoods, RequestGroup, pending_likelihoods
 from actors.vlm.shared_prefix import (
@@ -24,6 +25,7 @@ from actors.vlm.shared_prefix import (
     attention_implementation,
     forget_positions,
     last_layer_at,
+    shell,
     text_pass,
 )
 from actors.vlm.token_trees import SuffixNodes, TokenTree
@@ -55,7 +57,7 @@ class PendingGroups:
         ]
 
 
-def launch(model: Vlm, family: Family, groups: Sequence[RequestGroup], *, budget: int) -> PendingGroups:
+def launch(model: Vlm, groups: Sequence[RequestGroup], *, budget: int) -> PendingGroups:
     """Give the device the work of all groups without waiting for results.
 
     Args:
@@ -67,7 +69,7 @@ def launch(model: Vlm, family: Family, groups: Sequence[RequestGroup], *, budget
     with torch.inference_mode():
         prefixes = [group.prefix(group.inputs) for group in groups]
         lengths = Segments([int(inputs["input_ids"].shape[1]) for inputs in prefixes])
-        positions = [_positions(model, family, inputs) for inputs in prefixes]
+        positions = [_positions(model, inputs) for inputs in prefixes]
         layers = _encode(model, prefixes, positions, lengths)
         trees = [group.trees() for group in groups]  # after the device has its first work
         rows = [of_group for of_group, _ in trees]
@@ -75,7 +77,7 @@ def launch(model: Vlm, family: Family, groups: Sequence[RequestGroup], *, budget
         passes = []
         for chosen in _passes(rows, memory.packed_tokens(model, budget=budget)):
             prefixes_before = PackedPrefixes(layers, keys=lengths, queries=_queries(rows, chosen))
-            passes.append(_suffix_pass(model, family, groups, trees, chosen, prefixes=prefixes_before, starts=starts))
+            passes.append(_suffix_pass(model, groups, trees, chosen, prefixes=prefixes_before, starts=starts))
     counts = [
         length + sum(len(row.tokens) for row in of_group)
         for length, of_group in zip(lengths.lengths, rows, strict=True)
@@ -156,28 +158,30 @@ def attend_packed(
     if plan.trees is None:
         near, near_sum = attend_segments(*flat, queries=plan.rows, keys=plan.rows, scale=scale, causal=True)
     else:
-        within, sums = attention.within_suffixes(plan.trees, query, key, value, scale=scale, window=None)
+        within, sums = attention.within_suffixes(plan.trees, query, key, value, scale=scale)
         near, near_sum = within[0].transpose(0, 1), sums[0]
     if (before := plan.prefixes) is None:
         return near[None], None
-    keys, values = (tensor[0].transpose(0, 1) for tensor in before.layers[module.layer_idx])
+    pair = attention.expanded(module, before.layers[module.layer_idx])
+    keys, values = (tensor[0].transpose(0, 1) for tensor in pair)
     far, far_sum = attend_segments(flat[0], keys, values, queries=before.queries, keys=before.keys, scale=scale)
     weight = (far_sum - near_sum).sigmoid().transpose(0, 1).unsqueeze(-1)
     # In half precision the sum is computed in float32 and rounded once, like `near` and `far`.
     return near.lerp(far, weight.to(near.dtype))[None], None
 
 
-def _positions(model: Vlm, family: Family, inputs: Inputs) -> Tensor:
+def _positions(model: Vlm, inputs: Inputs) -> Tensor:
     """Return the positions [axes, tokens] of a prompt's tokens, as the model computes them."""
     import torch
 
     count = int(inputs["input_ids"].shape[1])
-    if not family.three_axes:
+    find = getattr(base_model(model), "get_rope_index", None)  # in models whose pictures have positions on three axes
+    if find is None:
         return torch.arange(count)[None]
     if inputs.get("image_grid_thw") is None:
         return torch.arange(count)[None].expand(3, -1)
-    names = ("input_ids", "image_grid_thw", "mm_token_type_ids")
-    positions: Tensor = base_model(model).get_rope_index(**{name: inputs[name] for name in names if name in inputs})[0]
+    names = inputs.keys() & inspect.signature(find).parameters.keys() - {"attention_mask"}
+    positions: Tensor = find(**{name: inputs[name] for name in names})[0]
     return positions[:, 0]
 
 
@@ -249,7 +253,6 @@ def _queries(rows: Sequence[Sequence[TokenTree]], chosen: Sequence[tuple[int, in
 
 def _suffix_pass(
     model: Vlm,
-    family: Family,
     groups: Sequence[RequestGroup],
     trees: Sequence[tuple[list[TokenTree], list[SuffixNodes]]],
     chosen: Sequence[tuple[int, int]],
@@ -283,9 +286,10 @@ def _suffix_pass(
     positions = torch.tensor(
         [starts[group] + depth for (group, _), row in zip(chosen, rows, strict=True) for depth in row.depths]
     )
-    prefix = Prefix(length=prefixes.keys.bounds[-1], position=0, layers={}, cross={}, cross_mask=None)
+    prefix = Prefix(length=prefixes.keys.bounds[-1], position=0, layers={})
+    cache = shell(model, prefix, rows=1)
     with attention_implementation(model, PACKED_ATTENTION), attention.active(plan), last_layer_at(model, read):
-        hidden = text_pass(model, family, prefix, ids[None], positions[None], mask=None, is_joined=False)[0]
+        hidden = text_pass(model, prefix, ids[None], positions[None], mask=None, cache=cache)[0]
     pending = pending_likelihoods(model, hidden, answer_nodes)
     return pending, [(group, number) for group, number, _, _ in by_row]
 
@@ -296,7 +300,8 @@ def _trees(rows: Sequence[TokenTree]) -> attention.AttentionPlan:
     count, width = block.ids.shape
     return attention.AttentionPlan(
         prefix={},
-        windows={},
+        length=0,
+        reaches={},
         rows=count,
         width=width,
         places=None if bool(block.real.all()) else block.real.flatten().nonzero().flatten(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from actors.vlm import errors, model_inputs
@@ -220,15 +221,23 @@ class ClosedSetScorer(AnswerScorer, BudgetedScorer):
         self, parts: Sequence[tuple[RequestGroup, Sequence[int]]]
     ) -> Iterator[Sequence[RequestLikelihoods | ScoringError]]:
         waiting = list(parts)
-        if waiting and not self.engines.is_settled:
-            yield self._alone(*waiting.pop(0))
-        engine = self.engines.current
-        if not isinstance(engine, PackedEngine):
-            yield from (self._alone(*part) for part in waiting)
-            return
-        # The next groups are prepared and launched before the results of these are read.
+        while waiting:
+            settled = list(takewhile(lambda part: self.engines.is_settled(part[0]), waiting))
+            engine = self.engines.current
+            if not settled:
+                yield self._alone(*waiting.pop(0))
+            elif isinstance(engine, PackedEngine):
+                yield from self._packed(engine, settled)
+            else:
+                yield from (self._alone(*part) for part in settled)
+            del waiting[: len(settled)]
+
+    def _packed(
+        self, engine: PackedEngine, parts: Sequence[tuple[RequestGroup, Sequence[int]]]
+    ) -> Iterator[Sequence[RequestLikelihoods | ScoringError]]:
+        """Yield the likelihoods of each group; the next ones are launched before the results of these are read."""
         previous: Callable[[], Sequence[Sequence[RequestLikelihoods | ScoringError]]] | None = None
-        for chunk in engine.chunks(waiting, budget=self.budget):
+        for chunk in engine.chunks(parts, budget=self.budget):
             launched = self._launched(engine, chunk)
             if previous is not None:
                 yield from previous()
@@ -279,7 +288,7 @@ class ClosedSetScorer(AnswerScorer, BudgetedScorer):
         inputs = model_inputs.on_device(self.model, group.inputs)
 
         def compute() -> Sequence[RequestLikelihoods]:
-            if not self.engines.is_settled:
+            if not self.engines.is_settled(group):
                 self.engines.settle(group, inputs, numbers, budget=self.budget)
             return self.engines.current.log_likelihoods(group, inputs, numbers, budget=self.budget)
 

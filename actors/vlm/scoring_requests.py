@@ -258,11 +258,14 @@ def _log_probabilities(model: Vlm, hidden: Tensor, pairs: Sequence[tuple[int, in
     config = model.config.get_text_config()
     step = max(1, LOGITS_BYTES // (4 * config.vocab_size))
     head, cap = model.get_output_embeddings(), getattr(config, "final_logit_softcapping", None)
+    scale = logit_scale(model)
     chunks: list[CopiedValues] = []
     with torch.inference_mode():
         states = hidden[upload(torch.tensor(nodes), hidden.device)]
         for begin in range(0, len(nodes), step):
             logits = head(states[begin : begin + step]).float()
+            if scale != 1:
+                logits = logits * scale
             if cap:
                 logits = (logits / cap).tanh() * cap
             first, end = np.searchsorted(rows, (begin, begin + step))
@@ -272,6 +275,12 @@ def _log_probabilities(model: Vlm, hidden: Tensor, pairs: Sequence[tuple[int, in
             values = logits[chunk_rows, chunk_tokens] - logits.logsumexp(-1)[chunk_rows]
             chunks.append(_on_the_way(values))
     return chunks
+
+
+def logit_scale(model: Vlm) -> float:
+    """Return the factor between the output layer's values and the logits, which only some text models have."""
+    # Cohere's models multiply, and Granite's divide; vision-language models with their parts do neither.
+    return (getattr(model, "logit_scale", None) or 1.0) / (getattr(model.config, "logits_scaling", None) or 1.0)
 
 
 def _on_the_way(values: Tensor) -> CopiedValues:

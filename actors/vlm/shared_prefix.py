@@ -1,31 +1,36 @@
 """Likelihoods of answers after many suffixes of one prefix: the prefix passes once, the suffixes in packed groups.
 
-The prefix's keys and values are kept for later passes, which read and do not modify them. There are two kinds of passes
-over suffixes, which return the same hidden states: `cascade` puts all suffixes into one sequence and attends as in
-`actors.vlm.attention`; `batched` has one row per suffix over an expanded cache and uses the model's usual attention.
+What the model keeps of the prefix is kept for later passes, which read and do not modify it: keys and values, and the
+states of layers with linear attention or a convolution. There are two kinds of passes over suffixes, which return the
+same hidden states: `cascade` attends as in `actors.vlm.attention`; `batched` has one row per suffix over an expanded
+cache and uses the model's usual attention. `cascade` puts all suffixes into one sequence, unless a layer has a state:
+then suffixes are rows (`actors.vlm.branches`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from actors.devices import upload
-from actors.vlm import attention, memory, token_trees
-from actors.vlm.families import SLIDING, Family, base_model, language_model, windows
+from actors.vlm import attention, branches, memory, token_trees
+from actors.vlm.branches import Branch, Piece
+from actors.vlm.families import Reach, base_model, crossing_layers, language_model, layout, reaches, shares_keys
 from actors.vlm.scoring_requests import AnswerNodes, RequestGroup, log_likelihoods
 from actors.vlm.token_trees import PackedRows, TokenTree, block
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-    from transformers import DynamicCache, PretrainedConfig
+    from transformers import DynamicCache
 
     from actors.vlm.model_types import Inputs, KeysValues, Tensors, Vlm
 
 PassKind = Literal["cascade", "batched"]
+FULL = "full_attention"
 PLAIN = "sdpa"  # transformers' name of the attention that all families support
 # Largest difference from the log-likelihoods of whole forward passes. Rounding stays below 1e-4 in float32 and is 0.03
 # to 0.16 in bfloat16 (measured); a wrong mask or position makes a larger difference than either.
@@ -42,7 +47,10 @@ class Prefix:
         position: position of the first token after it; differs from `length` if a picture takes fewer positions than
             tokens.
         layers: keys and values [1, key heads, seen, head size] by self-attention layer; `seen` is below `length` in
-            layers with a window.
+            layers with a limited reach.
+        reaches: how far back a token sees, by layer, where that is limited.
+        states: the states of layers that have some.
+        shares_keys: whether some layers use the keys of an earlier layer.
         cross: keys and values of the picture, by cross-attention layer.
         cross_mask: [1, 1, pictures, tiles] what the last token sees of the picture; None without cross-attention.
     """
@@ -50,11 +58,14 @@ class Prefix:
     length: int
     position: int
     layers: dict[int, KeysValues]
-    cross: dict[int, KeysValues]
-    cross_mask: Tensor | None
+    reaches: dict[int, Reach] = field(default_factory=dict)
+    states: Branch = branches.NOTHING
+    shares_keys: bool = False
+    cross: dict[int, KeysValues] = field(default_factory=dict)
+    cross_mask: Tensor | None = None
 
 
-def encode(model: Vlm, family: Family, inputs: Inputs) -> Prefix:
+def encode(model: Vlm, inputs: Inputs) -> Prefix:
     """Pass `inputs` through the model and return the prefix.
 
     Args:
@@ -67,17 +78,26 @@ def encode(model: Vlm, family: Family, inputs: Inputs) -> Prefix:
     config = model.config.get_text_config()
     cache: Any = DynamicCache(config=config)
     forget_positions(model)
-    no_nodes = torch.empty(0, dtype=torch.long)  # only keys and values are used
+    no_nodes = torch.empty(0, dtype=torch.long)  # only keys, values and states are used
+    base = base_model(model)
+    options = {"logits_to_keep": 1} if base is model else {}  # Llama 4 has no part without the output layer
     with torch.inference_mode(), last_layer_at(model, no_nodes):
-        base_model(model)(**inputs, past_key_values=cache, use_cache=True)
+        base(**inputs, past_key_values=cache, use_cache=True, **options)
     length = int(inputs["input_ids"].shape[1])
-    crossing = set(getattr(config, "cross_attention_layers", ())) if family.cross_attention else set()
-    pairs = {number: (layer.keys, layer.values) for number, layer in enumerate(cache.layers) if layer.keys is not None}
+    crossing = crossing_layers(config)
+    pairs = {
+        number: (layer.keys, layer.values)
+        for number, layer in enumerate(cache.layers)
+        if getattr(layer, "keys", None) is not None
+    }
     mask = inputs.get("cross_attention_mask")
     return Prefix(
         length=length,
-        position=length + (_offset(model) if family.three_axes else 0),
+        position=length + _offset(model),
         layers={number: pair for number, pair in pairs.items() if number not in crossing},
+        reaches=reaches(config),
+        states=branches.states_of(cache.layers),
+        shares_keys=shares_keys(config),
         cross={number: pair for number, pair in pairs.items() if number in crossing and pair[0].numel()},
         cross_mask=None if mask is None else mask[:, -1:],
     )
@@ -129,35 +149,87 @@ def _offset(model: Vlm) -> int:
     return 0 if offset is None else int(offset.flatten()[0])
 
 
-def shell(prefix: Prefix, *, rows: int, config: PretrainedConfig, is_joined: bool) -> DynamicCache:
-    """Return a cache over the prefix's tensors for one pass; what the pass computes is not stored in it.
-
-    Args:
-        rows: batch size of the pass.
-        config: the config of the text model.
-        is_joined: whether a layer gets the prefix's keys before its own (for plain attention), or only its own.
-    """
+@lru_cache(maxsize=1)
+def _shell_class() -> Any:
+    """Return the class of caches over a prefix for one pass; what the pass computes is not stored in the prefix."""
     from transformers import DynamicCache
-    from transformers.cache_utils import DynamicLayer
 
     class CacheShell(DynamicCache):  # type: ignore[misc] # transformers is not type-checked (pyproject.toml)
+        def __init__(self, prefix: Prefix, *, rows: int, above: Branch, is_joined: bool, keeps: bool) -> None:
+            super().__init__()
+            self.prefix, self.rows, self.above, self.is_joined, self.keeps = prefix, rows, above, is_joined, keeps
+            self.left = Branch({}, {}, {})
+            self.sources: dict[int, int] = {}
+            self._alive: list[Tensor] = []  # an `id` is unique only while its tensor exists
+
         def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> KeysValues:
-            if not is_joined:
+            if self.keeps:
+                self.left.keys[layer_idx] = (key_states, value_states)
+            if self.prefix.shares_keys:
+                self.sources[id(key_states)] = layer_idx
+                self._alive.append(key_states)
+            if not self.is_joined:
                 return key_states, value_states
             import torch
 
-            keys, values = prefix.layers[layer_idx]
+            keys, values = self.prefix.layers[layer_idx]
             return (
-                torch.cat([keys.expand(rows, -1, -1, -1), key_states], 2),
-                torch.cat([values.expand(rows, -1, -1, -1), value_states], 2),
+                torch.cat([keys.expand(self.rows, -1, -1, -1), key_states], 2),
+                torch.cat([values.expand(self.rows, -1, -1, -1), value_states], 2),
             )
 
         def get_seq_length(self, *_: Any, **__: Any) -> int:
-            return prefix.length
+            return self.prefix.length + self.above.length
 
-    cache: Any = CacheShell()
+        def has_previous_state(self, *_: Any, **__: Any) -> bool:
+            return True
+
+        def is_recording_past(self, *_: Any, **__: Any) -> bool:
+            return True  # otherwise a pass of one token writes into the convolution's state
+
+        def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+            return self._of_all_rows(self.above.convolutions.get((layer_idx, state_idx)))
+
+        def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+            return self._of_all_rows(self.above.recurrent.get((layer_idx, state_idx)))
+
+        def _of_all_rows(self, state: Tensor | None) -> Tensor | None:
+            return None if state is None else state.expand(self.rows, *state.shape[1:]).contiguous()
+
+        def update_conv_state(self, conv_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+            import torch
+
+            state = self.get_conv_state(layer_idx, state_idx)
+            assert state is not None
+            states = torch.cat([state, conv_states], -1)
+            if self.keeps:
+                self.left.convolutions[layer_idx, state_idx] = states[..., -state.shape[-1] :].clone()
+            return states
+
+        def update_recurrent_state(self, states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+            if self.keeps:
+                self.left.recurrent[layer_idx, state_idx] = states
+            return states
+
+    return CacheShell
+
+
+def shell(
+    model: Vlm, prefix: Prefix, *, rows: int, above: Branch | None = None, is_joined: bool = False, keeps: bool = False
+) -> Any:
+    """Return a cache over the prefix's tensors for one pass; what the pass computes is not stored in them.
+
+    Args:
+        rows: batch size of the pass.
+        above: the tokens between the prefix and the pass; None: none.
+        is_joined: whether a layer gets the prefix's keys before its own (for plain attention), or only its own.
+        keeps: whether `left` of the cache gets the pass's own keys, values and states.
+    """
+    from transformers.cache_utils import DynamicLayer
+
+    cache = _shell_class()(prefix, rows=rows, above=above or prefix.states, is_joined=is_joined, keeps=keeps)
     if prefix.cross:  # cross-attention reads its layers directly, without `update`
-        cache.layers = [DynamicLayer() for _ in range(config.num_hidden_layers)]
+        cache.layers = [DynamicLayer() for _ in range(model.config.get_text_config().num_hidden_layers)]
         for number, (keys, values) in prefix.cross.items():
             layer = cache.layers[number]
             layer.keys, layer.values = (tensor.expand(rows, -1, -1, -1) for tensor in (keys, values))
@@ -167,7 +239,6 @@ def shell(prefix: Prefix, *, rows: int, config: PretrainedConfig, is_joined: boo
 
 def hidden_states(
     model: Vlm,
-    family: Family,
     prefix: Prefix,
     rows: Sequence[TokenTree],
     *,
@@ -184,16 +255,98 @@ def hidden_states(
     """
     import torch
 
-    packed = block(rows)
-    nodes = None if read is None else torch.tensor(sorted(set(read)))
+    config = model.config.get_text_config()
     with torch.inference_mode():
-        return (_cascade if kind == "cascade" else _batched)(model, family, prefix, packed, nodes)
+        if kind == "cascade" and layout(config) == "rows":
+            return _branched(model, prefix, rows, read)
+        packed = block(rows)
+        nodes = None if read is None else torch.tensor(sorted(set(read)))
+        return (_cascade if kind == "cascade" else _batched)(model, prefix, packed, nodes)
 
 
-def _cascade(model: Vlm, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Tensor | None) -> Tensor:
+def _branched(model: Vlm, prefix: Prefix, rows: Sequence[TokenTree], read: Sequence[int] | None) -> Tensor:
+    """Pass suffixes as rows, each piece of a tree after the pass of the tokens above it."""
+    width = max(len(row.tokens) for row in rows)
+    wanted = None if read is None else set(read)
+    hidden: Tensor | None = None
+    waiting = [(branches.pieces(rows), prefix.states)]
+    while waiting:
+        pieces, above = waiting.pop()
+        for group in branches.groups(pieces):
+            before = above.rows([piece.parent for piece in group])
+            states, branch = _row_pass(model, prefix, group, before, width=width, read=wanted)
+            if hidden is None:
+                hidden = states.new_zeros(len(rows), width, states.shape[-1])
+            for number, piece in enumerate(group):
+                hidden[piece.row, piece.nodes] = states[number, : len(piece.nodes)]
+                for following in piece.below:
+                    following.parent = number
+            if group[0].below:
+                waiting.append(([following for piece in group for following in piece.below], branch))
+    assert hidden is not None
+    return hidden
+
+
+def _row_pass(
+    model: Vlm, prefix: Prefix, pieces: Sequence[Piece], above: Branch, *, width: int, read: set[int] | None
+) -> tuple[Tensor, Branch]:
+    """Return the last hidden states [rows, longest, hidden] of pieces, and what the pass leaves for those below them.
+
+    Args:
+        width: tokens of the widest tree.
+        read: numbers (tree x width + node) of the tokens whose states are needed; None: all.
+    """
     import torch
 
-    config = model.config.get_text_config()
+    longest = max(len(piece.tokens) for piece in pieces)
+    ids = torch.zeros(len(pieces), longest, dtype=torch.long)
+    for number, piece in enumerate(pieces):
+        ids[number, : len(piece.tokens)] = torch.tensor(piece.tokens)
+    nodes = None
+    if read is not None:
+        nodes = torch.tensor(
+            [
+                number * longest + place
+                for number, piece in enumerate(pieces)
+                for place, node in enumerate(piece.nodes)
+                if piece.row * width + node in read
+            ],
+            dtype=torch.long,
+        )
+    cache = shell(model, prefix, rows=len(pieces), above=above, keeps=bool(pieces[0].below))
+    depths = torch.arange(above.length, above.length + longest).expand(len(pieces), -1)
+    plan = attention.AttentionPlan(
+        prefix=prefix.layers,
+        length=prefix.length,
+        reaches=prefix.reaches,
+        rows=len(pieces),
+        width=longest,
+        places=None,
+        depths=depths,
+        ancestors=None,
+        before=above.keys,
+        are_rows=True,
+        sources=cache.sources,
+    )
+    with _cascading(model, plan, nodes):
+        states = text_pass(model, prefix, ids, depths, mask=None, cache=cache)
+    return states, above.followed_by(cache.left, longest)
+
+
+@contextmanager
+def _cascading(model: Vlm, plan: attention.AttentionPlan, nodes: Tensor | None) -> Iterator[None]:
+    attention.register(attention.CASCADE_ATTENTION, attention.cascade)
+    with (
+        attention_implementation(model, attention.CASCADE_ATTENTION),
+        attention.active(plan),
+        last_layer_at(model, nodes),
+    ):
+        yield
+
+
+def _cascade(model: Vlm, prefix: Prefix, suffixes: PackedRows, nodes: Tensor | None) -> Tensor:
+    import torch
+
     count, width = suffixes.ids.shape
     is_padded = not bool(suffixes.real.all())
     places = suffixes.real.flatten().nonzero().flatten() if is_padded else None
@@ -201,22 +354,20 @@ def _cascade(model: Vlm, family: Family, prefix: Prefix, suffixes: PackedRows, n
     if places is not None:
         ids, depths = ids[places], depths[places]
         nodes = None if nodes is None else torch.searchsorted(places, nodes)
+    cache = shell(model, prefix, rows=1)
     plan = attention.AttentionPlan(
         prefix=prefix.layers,
-        windows=windows(config),
+        length=prefix.length,
+        reaches=prefix.reaches,
         rows=count,
         width=width,
         places=places,
         depths=suffixes.depths,
         ancestors=suffixes.ancestors,
+        sources=cache.sources,
     )
-    attention.register(attention.CASCADE_ATTENTION, attention.cascade)
-    with (
-        attention_implementation(model, attention.CASCADE_ATTENTION),
-        attention.active(plan),
-        last_layer_at(model, nodes),
-    ):
-        states = text_pass(model, family, prefix, ids[None], depths[None], mask=None, is_joined=False)[0]
+    with _cascading(model, plan, nodes):
+        states = text_pass(model, prefix, ids[None], depths[None], mask=None, cache=cache)[0]
     if places is None:
         return states.reshape(count, width, -1)
     padded = states.new_zeros(count * width, states.shape[-1])
@@ -224,7 +375,7 @@ def _cascade(model: Vlm, family: Family, prefix: Prefix, suffixes: PackedRows, n
     return padded.reshape(count, width, -1)
 
 
-def _batched(model: Vlm, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Tensor | None) -> Tensor:
+def _batched(model: Vlm, prefix: Prefix, suffixes: PackedRows, nodes: Tensor | None) -> Tensor:
     import torch
 
     config = model.config.get_text_config()
@@ -235,59 +386,47 @@ def _batched(model: Vlm, family: Family, prefix: Prefix, suffixes: PackedRows, n
     device = _device(model)
     depths = suffixes.depths
 
-    def visible(seen: int, window: int | None) -> Tensor:  # [rows, 1, width, seen + width]
+    def visible(seen: int, reach: Reach | None) -> Tensor:  # [rows, 1, width, seen + width]
         prefix_part = torch.ones(count, width, seen, dtype=torch.bool)
         row_part = ancestors
-        if window is not None:
-            back = torch.arange(seen, 0, -1)
-            prefix_part = depths[:, :, None] + back[None, None] < window
-            row_part = ancestors & (depths[:, :, None] - depths[:, None] < window)
+        if reach is not None:
+            numbers = prefix.length + depths
+            prefix_part = reach.sees(numbers[:, :, None], torch.arange(prefix.length - seen, prefix.length))
+            row_part = ancestors & reach.sees(numbers[:, :, None], numbers[:, None])
         return torch.cat([prefix_part, row_part], 2)[:, None].to(device)
 
-    limited = windows(config)
-    seen = {layer: keys.shape[2] for layer, (keys, _) in prefix.layers.items()}
-    full = next((n for layer, n in seen.items() if layer not in limited), prefix.length)
-    everywhere = visible(full, None)
-    mask: Tensor | Tensors = everywhere
-    if limited:
-        layer, window = next(iter(limited.items()))
-        mask = {"full_attention": everywhere, SLIDING: visible(seen[layer], window)}
+    kinds = getattr(config, "layer_types", None)
+    masks: Tensors = {}
+    for layer, (keys, _) in prefix.layers.items():
+        if (kind := kinds[layer] if kinds else FULL) not in masks:
+            masks[kind] = visible(keys.shape[2], prefix.reaches.get(layer))
+    # transformers' models take a mask for each kind of layers if they have several, else one.
+    mask: Tensor | Tensors = masks if kinds and prefix.reaches else next(iter(masks.values()))
+    cache = shell(model, prefix, rows=count, is_joined=True)
     with attention_implementation(model, PLAIN), last_layer_at(model, nodes):
-        return text_pass(model, family, prefix, suffixes.ids, depths, mask=mask, is_joined=True)
+        return text_pass(model, prefix, suffixes.ids, depths, mask=mask, cache=cache)
 
 
 def text_pass(
-    model: Vlm,
-    family: Family,
-    prefix: Prefix,
-    ids: Tensor,
-    depths: Tensor,
-    *,
-    mask: Tensor | Tensors | None,
-    is_joined: bool,
+    model: Vlm, prefix: Prefix, ids: Tensor, depths: Tensor, *, mask: Tensor | Tensors | None, cache: DynamicCache
 ) -> Tensor:
     """Return the text model's last hidden states [rows, length, hidden] of tokens after `prefix`.
 
     Args:
         ids: [rows, length] token ids.
-        depths: [rows, length] positions after `prefix.position`.
+        depths: [rows, length] positions after `prefix.position`, the same on all axes.
         mask: attention mask, as transformers expects it.
-        is_joined: as for `shell`.
+        cache: from `shell`.
     """
-    rows, length = ids.shape
     device = _device(model)
-    positions = upload(depths + prefix.position, device)
     extra: Tensors = {}
-    if family.three_axes:
-        positions = positions[None].expand(3, -1, -1)
     if prefix.cross_mask is not None:
-        extra = _cross_masks(model, prefix.cross_mask, rows, length)
-    config = model.config.get_text_config()
+        extra = _cross_masks(model, prefix.cross_mask, *ids.shape)
     states: Tensor = language_model(model)(
         input_ids=upload(ids, device),
         attention_mask=mask,
-        position_ids=positions,
-        past_key_values=shell(prefix, rows=rows, config=config, is_joined=is_joined),
+        position_ids=upload(depths + prefix.position, device),
+        past_key_values=cache,
         use_cache=True,
         **extra,
     ).last_hidden_state
@@ -336,7 +475,7 @@ class SuffixLikelihoods(NamedTuple):
 
 
 def suffix_likelihoods(
-    model: Vlm, family: Family, group: RequestGroup, inputs: Inputs, *, kind: PassKind, budget: int
+    model: Vlm, group: RequestGroup, inputs: Inputs, *, kind: PassKind, budget: int
 ) -> SuffixLikelihoods:
     """Compute the likelihood of each request's allowed answers, over the full vocabulary.
 
@@ -345,7 +484,7 @@ def suffix_likelihoods(
         kind: the kind of forward passes over suffixes (`PassKind`).
         budget: bytes that one forward pass may take.
     """
-    prefix = encode(model, family, group.prefix(inputs))
+    prefix = encode(model, group.prefix(inputs))
     rows, nodes = group.trees()
     by_row: dict[int, list[int]] = {}
     for number, suffix_nodes in enumerate(nodes):
@@ -366,7 +505,7 @@ def suffix_likelihoods(
             for at, number in members
         ]
         read = [node for nodes in answer_nodes for node in (nodes.last, *nodes.inner)]
-        hidden = hidden_states(model, family, prefix, block_rows, kind=kind, read=read)
+        hidden = hidden_states(model, prefix, block_rows, kind=kind, read=read)
         values = log_likelihoods(model, hidden.flatten(0, 1), answer_nodes)
         logprobs |= {number: value for (_, number), value in zip(members, values, strict=True)}
     tokens = prefix.length + sum(len(row.tokens) for row in rows)

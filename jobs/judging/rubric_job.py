@@ -19,7 +19,6 @@ from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
 from actors.rubric_rater import RubricRater
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric import identity as rubric_identity
-from actors.vlm.model_checks import model_type
 from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings, RubricSettings, SamplingSettings
 from jobs.errors import InputError, as_input_error
 from jobs.judging import kept_rubric, own_questions, prompt_trial, vllm_engine
@@ -125,20 +124,21 @@ def check_method(cfg: MethodConfig) -> None:
 
 
 def _check_family(cfg: MethodConfig) -> None:
-    """Refuse an engine that does not support the model's architecture, before a worker loads the model.
+    """Refuse an engine that cannot support the model's architecture, before a worker loads the model.
 
     Raises:
-        InputError: the engine does not support it; names the supported architectures.
+        InputError: the engine does not support it; names the engines that may.
     """
     if cfg.only_plans or cfg.engine in ("auto", "naive", vllm_engine.NAME):
         return
-    from actors.vlm.engines import supported_families
+    from actors.vlm.engines import supporting
+    from actors.vlm.loading import load_config
 
-    kind, supported = model_type(cfg.model.checkpoint, revision=cfg.model.revision), supported_families(cfg.engine)
-    if kind not in supported:
+    config = load_config(cfg.model.checkpoint, revision=cfg.model.revision)
+    if cfg.engine not in (supported := supporting(config.get_text_config())):
         raise InputError(
-            f"engine={cfg.engine}: does not support {cfg.model.checkpoint} of family {kind!r} (supported families: "
-            f"{', '.join(supported)}); use engine=auto or engine=naive"
+            f"engine={cfg.engine}: does not support {cfg.model.checkpoint} of family {config.model_type!r} (engines "
+            f"that may: {', '.join([*supported, 'naive'])}); use engine=auto"
         )
 
 

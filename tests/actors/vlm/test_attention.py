@@ -22,6 +22,7 @@ from actors.vlm.attention import (
     attend_segments,
     cascade,
 )
+from actors.vlm.families import Reach
 from tests.cases import check_cases
 
 HEADS, KEY_HEADS, SIZE, PREFIX = 4, 2, 8, 5
@@ -36,7 +37,8 @@ def attended(suffix: int, *, scaling: float | None, window: int | None) -> tuple
     keys, values = (torch.randn(1, KEY_HEADS, PREFIX + suffix, SIZE, generator=random) for _ in range(2))
     plan = AttentionPlan(
         prefix={0: (keys[:, :, :PREFIX], values[:, :, :PREFIX])},
-        windows={1: 1} | ({} if window is None else {0: window}),
+        length=PREFIX,
+        reaches={1: Reach(1)} | ({} if window is None else {0: Reach(window)}),
         rows=1,
         width=suffix,
         places=None,
@@ -79,7 +81,7 @@ def test_parts_in_half_precision_are_put_together_in_full(monkeypatch: pytest.Mo
     monkeypatch.setattr(attention, "attend", lambda *_, **__: (far.reshape(grouped), far_sum))
     monkeypatch.setattr(attention, "within_suffixes", lambda *_, **__: (near, near_sum))
     key = torch.zeros(1, KEY_HEADS, 50, SIZE)
-    plan = AttentionPlan({0: (key, key)}, {}, 1, 50, None, torch.arange(50)[None], None)
+    plan = AttentionPlan({0: (key, key)}, 50, {}, 1, 50, None, torch.arange(50)[None], None)
     with active(plan):
         merged, _ = cascade(SimpleNamespace(layer_idx=0), query, key, key, None)
     weight = (far_sum.exp() / (far_sum.exp() + near_sum.exp()))[..., None]

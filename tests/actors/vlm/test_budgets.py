@@ -21,7 +21,7 @@ def scorer_of(likelihoods: Any, *, budget: int, least: int) -> ClosedSetScorer:
     scorer = object.__new__(ClosedSetScorer)
     scorer.model, scorer.label = SimpleNamespace(), "model tiny"
     scorer.budget, scorer._least_budget = budget, least
-    engines: Any = SimpleNamespace(is_settled=True, current=SimpleNamespace(log_likelihoods=likelihoods))
+    engines: Any = SimpleNamespace(is_settled=lambda group: True, current=SimpleNamespace(log_likelihoods=likelihoods))
     scorer.engines = engines
     return scorer
 

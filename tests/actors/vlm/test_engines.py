@@ -12,7 +12,7 @@ from actors.rubrics.prompts import Prompt
 from actors.vlm import attention, families, memory, shared_prefix
 from actors.vlm.chat import Chat, ChatEncoder
 from actors.vlm.engines import NaiveEngine, RequestLikelihoods, disagreement
-from actors.vlm.errors import ScoringError
+from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.families import language_model
 from actors.vlm.loglik import CompletionScorer
 from actors.vlm.scoring import ClosedSetScorer
@@ -121,7 +121,7 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
     hidden_states = shared_prefix.hidden_states
 
     def watched(*arguments: Any, **options: Any) -> Any:
-        seen.append(len(arguments[3]))
+        seen.append(len(arguments[2]))
         return hidden_states(*arguments, **options)
 
     monkeypatch.setattr(shared_prefix, "hidden_states", watched)
@@ -208,21 +208,42 @@ def test_auto_gives_up_an_engine_that_is_wrong(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_an_unknown_family_passes_whole_with_one_warning(
+def test_a_model_with_unknown_layers_passes_whole_with_one_warning(
     load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = scores_of(ClosedSetScorer(*load("smolvlm-tiny"), engine="naive").score(requests()))
-    monkeypatch.delitem(families.FAMILIES, "smolvlm")
+    monkeypatch.setattr(families, "KEY_LAYERS", ())
     with caplog.at_level(logging.WARNING):
         scorer = ClosedSetScorer(*load("smolvlm-tiny"))
         for _ in range(2):
             assert far(scores_of(scorer.score(requests())), expected) == 0
-    warnings = [record for record in caplog.records if "unknown family" in record.getMessage()]
-    assert (scorer.engine, len(warnings)) == ("naive", 1)
+    assert (scorer.engine, [record.getMessage().count("engine=naive") for record in caplog.records]) == ("naive", [1])
     with pytest.raises(ValueError, match=r"engine=cascade.*smolvlm"):
         ClosedSetScorer(*load("smolvlm-tiny"), engine="cascade")
     with pytest.raises(ValueError, match="engine=fast"):
         ClosedSetScorer(*load("smolvlm-tiny"), engine="fast")
+
+
+def test_an_engine_is_compared_again_for_prompts_of_another_kind(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is right for short prompts may be wrong for those that are longer than a window."""
+    scorer = ClosedSetScorer(*load("gemma3-tiny"))
+    monkeypatch.setattr(attention.AttentionPlan, "prefix_mask", lambda *_, **__: None)
+    short = [ScoringRequest(Prompt((None,), str(number)), SHOWN, DIGITS) for number in range(2)]
+    long = [ScoringRequest(Prompt((None, "An article. " * 60), r.prompt.suffix), SHOWN, DIGITS) for r in requests()]
+    monkeypatch.setattr(scorer.engines, "_shortest", scorer.prepare(short).length(0) + 20)
+    expected = scores_of(ClosedSetScorer(*load("gemma3-tiny"), engine="naive").score(long))
+    scorer.score(short)
+    assert far(scores_of(scorer.score(long)), expected) < 1e-4
+    assert scorer.engine == "batched"
+
+
+def test_an_engine_that_was_asked_for_is_compared_where_it_is_not_tested(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(families, "TESTED", ())
+    monkeypatch.setattr(shared_prefix, "_offset", lambda model: 0)
+    with pytest.raises(EngineError, match=r"engine=cascade: does not support.*differ.*use engine=auto"):
+        ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade").score(requests())
 
 
 def test_out_of_memory_halves_the_groups_until_they_fit(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,23 +291,25 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
     with monkeypatch.context() as patch:
         patch.setattr(shared_prefix, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
         assert {score.kind for score in fresh.score(requests()) if isinstance(score, ScoringError)} == {"out_of_memory"}
-    assert not fresh.engines.is_settled
+    group = fresh.prepare(requests())
+    assert not fresh.engines.is_settled(group)
     scores_of(fresh.score(requests()))
-    assert fresh.engines.is_settled
+    assert fresh.engines.is_settled(group)
 
 
 def test_a_first_group_without_likelihoods_leaves_the_engine_unproven(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
+    group = scorer.prepare(requests())
     for values in ([math.nan] * len(DIGITS), [math.nan, *[-1.0] * (len(DIGITS) - 1)]):
         without = RequestLikelihoods(values, 1)
         with monkeypatch.context() as patch:
-            patch.setattr(scorer.engines.reference, "log_likelihoods", lambda *_, without=without, **__: [without])
+            patch.setattr(scorer.engines.reference, "log_likelihoods", lambda *_, without=without, **__: [without] * 2)
             scorer.score(requests())
-        assert (scorer.engines.is_settled, scorer.engines.current.name) == (False, "cascade")
+        assert (scorer.engines.is_settled(group), scorer.engines.current.name) == (False, "cascade")
     scores_of(scorer.score(requests()))
-    assert (scorer.engines.is_settled, scorer.engines.current.name) == (True, "cascade")
+    assert (scorer.engines.is_settled(group), scorer.engines.current.name) == (True, "cascade")
 
 
 def test_likelihoods_are_not_rounded_to_the_precision_of_the_weights() -> None:

@@ -1,16 +1,14 @@
 """In each family, suffixes over a shared prefix give the results of whole forward passes; each trap is tested."""
 
 import inspect
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from actors.rubrics.prompts import Prompt
-from actors.vlm import shared_prefix
+from actors.vlm import families, shared_prefix
 from actors.vlm.chat import Chat, SplitTokens
-from actors.vlm.engines import supported_families
-from actors.vlm.families import FAMILIES, family_of, packs
+from actors.vlm.families import Reach
 from actors.vlm.model_inputs import cut, extended
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.scoring_requests import ScoringRequest
@@ -49,54 +47,45 @@ def plain(load: Load, name: str, asked: ScoringRequest) -> list[float]:
     return output[[sequence[0] for sequence in digits.sequences]].tolist()
 
 
-def test_every_family_has_a_checkpoint(load: Load) -> None:
-    text_models = {"qwen2", "qwen3"}  # below, without a tokenizer
-    assert set(MODELS) | text_models | {"idefics3"} == set(FAMILIES)  # Idefics3 is SmolVLM's architecture
-    for family, name in MODELS.items():
-        results = family_of(load(name)[0])
-        assert results is not None
-        assert results.name == family
+def test_what_is_read_from_a_config() -> None:
+    import transformers
 
-
-def test_what_sets_the_families_apart() -> None:
-    """Models that see pictures are those that transformers lists for pictures and text."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as WITH_PICTURES
-
-    texts = {"llama", "qwen2", "qwen3"}
-    names = {
-        attribute: {name for name, family in FAMILIES.items() if getattr(family, attribute)}
-        for attribute in ("sees_pictures", "three_axes", "cross_attention", "packs")
-    }
-    assert names == {
-        "sees_pictures": FAMILIES.keys() & WITH_PICTURES.keys(),
-        "three_axes": {"qwen2_5_vl", "qwen3_vl"},
-        "cross_attention": {"mllama"},
-        "packs": {"qwen2_5_vl", "qwen3_vl", *texts},
-    }
-    assert FAMILIES.keys() - names["sees_pictures"] == texts
-    assert set(supported_families("packed")) == names["packs"]
-    assert set(supported_families("cascade")) == set(supported_families("batched")) == set(FAMILIES)
-
-
-def test_layers_that_the_engines_do_not_support() -> None:
-    """Prompts pass as one sequence only if each layer sees all earlier tokens."""
-    cases = [
-        ({"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4}, True, False),
-        ({"layer_types": ["full_attention", "attention"], "use_sliding_window": True}, True, True),
-        ({"use_sliding_window": False}, True, True),
-        ({}, True, True),
-        ({"layer_types": ["full_attention", "linear_attention"]}, False, False),
-        ({"layer_types": ["chunked_attention"], "use_sliding_window": True}, False, False),
-        ({"use_sliding_window": True}, False, False),  # a window without the list of layers that have it
+    full, window, linear = "full_attention", "sliding_attention", "linear_attention"
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "vocab_size": 9}
+    no_window = {"sliding_window": None}
+    cases: list[tuple[Any, dict[str, Any], str | None, dict[int, Reach], bool]] = [
+        (transformers.Qwen3Config, {}, "sequence", {}, True),
+        (transformers.MistralConfig, {"sliding_window": 4}, "sequence", {0: Reach(4), 1: Reach(4)}, False),
+        (transformers.MistralConfig, no_window, "sequence", {}, True),
+        (
+            transformers.Gemma3TextConfig,
+            {"layer_types": [full, window], "sliding_window": 4},
+            "sequence",
+            {1: Reach(4)},
+            False,
+        ),
+        (
+            transformers.Llama4TextConfig,
+            {"layer_types": [full, "chunked_attention"], "attention_chunk_size": 4},
+            "rows",
+            {1: Reach(4, is_chunk=True)},
+            False,
+        ),
+        (transformers.Qwen3_5TextConfig, {"layer_types": [linear, full]}, "rows", {}, False),
     ]
 
-    def check(facts: dict[str, Any], supported: bool, packed: bool) -> None:
-        config = SimpleNamespace(model_type="qwen2", num_hidden_layers=2, **facts)
-        config.get_text_config = lambda: config
-        model = SimpleNamespace(config=config)
-        assert (family_of(model) is not None, packs(model)) == (supported, packed)
+    def check(kind: Any, values: dict[str, Any], layout: str | None, reaches: dict[int, Reach], packs: bool) -> None:
+        config = kind(**sizes, **values)
+        assert families.layout(config) == layout
+        assert families.reaches(config) == reaches
+        assert families.packs(config) == packs
 
     check_cases(check, cases)
+
+
+def test_how_far_back_a_token_sees() -> None:
+    assert [Reach(4).sees(9, key) for key in (5, 6, 9)] == [False, True, True]
+    assert [Reach(4, is_chunk=True).sees(9, key) for key in (7, 8, 9)] == [False, True, True]
 
 
 @pytest.mark.parametrize("name", MODELS.values())
@@ -123,14 +112,12 @@ def test_text_models_without_a_tokenizer(kind: str, engine: PassKind) -> None:
     )  # fmt: skip
     torch.manual_seed(1)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    family = family_of(model)
-    assert family is not None
     whole = torch.tensor([[5, 8, 13, 21, 34, 55, 89, 3, 4]])
     inputs = {"input_ids": whole, "attention_mask": torch.ones_like(whole)}
     with torch.no_grad():
         expected = model.model(**inputs).last_hidden_state[0, -1]
     states = shared_prefix.hidden_states(
-        model, family, shared_prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], kind=engine
+        model, shared_prefix.encode(model, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], kind=engine
     )
     assert float((states[0, -1] - expected).abs().max()) < TOLERANCE
 
@@ -217,20 +204,18 @@ def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatc
 def test_trap_windows_of_gemma(load: Load, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)
     expected = scored(load, "gemma3-tiny", engine, asked)
-    monkeypatch.setattr(shared_prefix, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
+    monkeypatch.setattr(shared_prefix, "reaches", lambda config: dict.fromkeys(range(5), Reach(1 << 20)))
     assert distance(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
 
 
 def test_trap_the_last_token_of_each_row(load: Load) -> None:
     """Rows are padded to the right: the last column is not every row's last token."""
     model, processor = load("llama-tiny")
-    family = family_of(model)
-    assert family is not None
     inputs = Chat(processor, name="llama").inputs("An article.\n\n", [])
-    encoded = shared_prefix.encode(model, family, inputs)
+    encoded = shared_prefix.encode(model, inputs)
     rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    hidden = shared_prefix.hidden_states(model, family, encoded, rows, kind="cascade")
-    alone = shared_prefix.hidden_states(model, family, encoded, rows_of([[11]], [()])[0], kind="cascade")
+    hidden = shared_prefix.hidden_states(model, encoded, rows, kind="cascade")
+    alone = shared_prefix.hidden_states(model, encoded, rows_of([[11]], [()])[0], kind="cascade")
     assert float((hidden[places[1].row, places[1].last] - alone[0, 0]).abs().max()) < TOLERANCE
     assert float((hidden[places[1].row, -1] - alone[0, 0]).abs().max()) > 1e-2
 
@@ -239,18 +224,12 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
 def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
     """A pass writes into its cache, and cropping a cache would cut mllama's picture: each pass gets a new shell."""
     model, processor = load(name)
-    family = family_of(model)
-    assert family is not None
     inputs = dict(ClosedSetScorer(model, processor).prepare(requests(1)).inputs)
-    encoded = shared_prefix.encode(model, family, inputs)
+    encoded = shared_prefix.encode(model, inputs)
     before = [tensor.clone() for pairs in (encoded.layers, encoded.cross) for pair in pairs.values() for tensor in pair]
     rows, _ = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    first = [
-        shared_prefix.hidden_states(model, family, encoded, rows, kind=engine) for engine in ("cascade", "batched")
-    ]
-    again = [
-        shared_prefix.hidden_states(model, family, encoded, rows, kind=engine) for engine in ("cascade", "batched")
-    ]
+    first = [shared_prefix.hidden_states(model, encoded, rows, kind=engine) for engine in ("cascade", "batched")]
+    again = [shared_prefix.hidden_states(model, encoded, rows, kind=engine) for engine in ("cascade", "batched")]
     after = [tensor for pairs in (encoded.layers, encoded.cross) for pair in pairs.values() for tensor in pair]
     assert all(one.equal(other) for one, other in zip(before, after, strict=True))
     assert all(one[0].equal(other[0]) for one, other in zip(first, again, strict=True))

@@ -21,7 +21,6 @@ from actors.errors import ModelError
 from actors.local_models import resolve
 from actors.preparers import PromptPreparer, RubricPreparer
 from actors.vlm.chat import tokens_of_sizes
-from actors.vlm.families import FAMILIES
 from actors.vlm.loading import (
     TextProcessor,
     check_placement,
@@ -31,7 +30,7 @@ from actors.vlm.loading import (
     model_facts,
     rater_name,
 )
-from actors.vlm.model_checks import check_vlm, head_counts, model_type
+from actors.vlm.model_checks import COMMON, check_vlm, head_counts, model_type
 from actors.vlm.settings import ContextSettings, ModelSettings, RubricSettings
 from tests.cases import check_cases
 
@@ -245,9 +244,9 @@ def test_the_classes_of_a_processor_are_refused_or_ignored(tmp_path: Path, name:
 def test_the_families_are_what_transformers_says() -> None:
     from transformers.models.auto import modeling_auto
 
-    for name, family in FAMILIES.items():
+    for name, is_seeing in COMMON.items():
         sees_pictures = name in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-        assert family.sees_pictures is sees_pictures, name
+        assert is_seeing is sees_pictures, name
         assert sees_pictures or name in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, name
 
 

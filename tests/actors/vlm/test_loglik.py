@@ -33,7 +33,6 @@ def prompt() -> dict[str, Any]:
 def scorer_of(model: Any, *, is_packed: bool) -> CompletionScorer:
     """Return a scorer whose way of passing labels is settled."""
     scorer = CompletionScorer(model, pad_id=0)
-    assert scorer.family is not None
     scorer._is_packed, scorer._is_settled = is_packed, True
     return scorer
 
@@ -140,11 +139,11 @@ def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
     scorer, sizes = scorer_of(vlm[0], is_packed=True), []
     expected, once = scorer.score(inputs, completions), shared_prefix.hidden_states
 
-    def scarce(model: Any, family: Any, prefix: Any, rows: Any, **options: Any) -> Any:
+    def scarce(model: Any, prefix: Any, rows: Any, **options: Any) -> Any:
         sizes.append(sum(len(row.tokens) for row in rows))
         if len(rows) > 1:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        return once(model, family, prefix, rows, **options)
+        return once(model, prefix, rows, **options)
 
     monkeypatch.setattr(shared_prefix, "hidden_states", scarce)
     scorer.budget = memory.pass_bytes(vlm[0].config.get_text_config(), 4) * 1100
@@ -183,11 +182,11 @@ def test_the_packed_way_is_taken_once_it_is_settled(vlm: tuple[Any, Any], monkey
     assert not isinstance(scorer.score(chat.encode(["y"], []), completions), ScoringError)
 
 
-def test_a_model_of_an_unknown_family_repeats_its_cache(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_with_unknown_layers_repeats_its_cache(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     chat = ChatEncoder(vlm[1])
     completions = [chat.continuation("", f" {label}") for label in LABELS]
     expected = CompletionScorer(vlm[0], pad_id=0).score(chat.encode(["x"], []), completions)
-    monkeypatch.setattr(families, "FAMILIES", {})
+    monkeypatch.setattr(families, "layout", lambda config: None)
     scorer = CompletionScorer(vlm[0], pad_id=0)
     monkeypatch.setattr(scorer, "_packed", None)
     assert scorer.score(chat.encode(["x"], []), completions) == pytest.approx(expected, abs=1e-4)

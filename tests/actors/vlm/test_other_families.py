@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from actors.local_models import tiny
+from actors.rubrics.prompts import Prompt
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import TextGenerator
 from actors.vlm.loglik import CompletionScorer
 from actors.vlm.model_inputs import collate
+from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.scoring_requests import ScoringRequest
 from actors.vlm.settings import Sampling
-from tests.actors.vlm.helpers import picture
+from tests.actors.vlm.helpers import distance, logprobs, picture, scores_of
 
 GREEDY = Sampling(temperature=0, max_tokens=6)
 CHATML = """{%- for message in messages -%}{{- '<|im_start|>' + message.role + '\\n' -}}
@@ -203,3 +206,23 @@ def test_indices_into_a_picture_are_not_those_of_a_batch(tmp_path: Path) -> None
     prompts = [chat.encode([None, "x"], [picture(seed)]) for seed in (1, 2)]
     together = collate(prompts, pad_id=0)["image_token_pooling"]
     assert int(together.max()) == int(prompts[0]["image_token_pooling"].max())
+
+
+def test_closed_answers_are_those_of_whole_passes(loaded: tuple[Any, ChatEncoder]) -> None:
+    """Suffixes of several lengths, some below a shared beginning, with answers that begin with each other."""
+    model, chat = loaded
+    shown, long = picture(4), "The culture lives by the sea and has been there for a long time: "
+    labels = ("x", "Melanesia", "the Caribbean and Central America", f"{long}A. Is it?", f"{long}A. Was it?")
+    article = "Its halls were built in 1911.\n\n" * 8
+    for codes in (("1", "2"), ("Not relevant", "Not relevant at all", "Relevant")):
+        asked = [ScoringRequest(Prompt((None, article), label), shown, codes) for label in labels]
+        scorer = ClosedSetScorer(model, chat.processor)
+        results = [
+            scores_of(engine.score(asked))
+            for engine in (scorer, ClosedSetScorer(model, chat.processor, engine="naive"))
+        ]
+        assert scorer.engine == "cascade"
+        assert distance(*map(logprobs, results)) < 1e-5
+        shared, whole = (sum(scores.passed_tokens for scores in values) for values in results)
+        assert shared < whole / 2.5
+        assert distance(logprobs(scores_of(scorer.score(asked[:1]))), logprobs(results[1][:1])) < 1e-5

@@ -95,7 +95,7 @@ def test_one_item_that_fails_does_not_fail_the_others(load: Load, monkeypatch: p
     launch = packed.launch
 
     def fails(*arguments: Any, budget: int) -> Any:
-        if any("Question 3" in processor.tokenizer.decode(suffix) for item in arguments[2] for suffix in item.suffixes):
+        if any("Question 3" in processor.tokenizer.decode(suffix) for item in arguments[1] for suffix in item.suffixes):
             raise RuntimeError("an item that fails")
         return launch(*arguments, budget=budget)
 
@@ -120,7 +120,7 @@ def test_without_memory_for_all_items_each_passes_alone(
     launch, items = packed.launch, []
 
     def scarce(*arguments: Any, budget: int) -> Any:
-        items.append(len(arguments[2]))
+        items.append(len(arguments[1]))
         if items[-1] > 1:
             raise torch.OutOfMemoryError("simulated")
         return launch(*arguments, budget=budget)
@@ -146,8 +146,8 @@ def test_a_dead_device_ends_the_stage(load: Load, monkeypatch: pytest.MonkeyPatc
 
 
 def test_families_that_cannot_pack(load: Load) -> None:
-    for name in ("llava-next-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny"):
-        with pytest.raises(ValueError, match=r"engine=packed: does not support.*qwen2_5_vl"):
+    for name in ("mllama-tiny", "gemma3-tiny"):  # cross-attention, windows
+        with pytest.raises(ValueError, match="engine=packed: does not support"):
             ClosedSetScorer(*load(name), engine="packed")
 
 
