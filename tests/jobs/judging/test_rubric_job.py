@@ -117,11 +117,13 @@ def test_a_begun_table_keeps_its_pieces_unless_it_is_overwritten(opened: Opened,
 def test_only_engines_for_some_families_look_up_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[tuple[str, str | None]] = []
 
-    def model_type(checkpoint: str, *, revision: str | None) -> str:
-        looked_up.append((checkpoint, revision))
-        return "mllama"
+    def load_config(checkpoint: str, *, revision: str | None) -> Any:
+        from transformers import MllamaConfig
 
-    monkeypatch.setattr(rubric_job, "model_type", model_type)
+        looked_up.append((checkpoint, revision))
+        return MllamaConfig()
+
+    monkeypatch.setattr("actors.vlm.loading.load_config", load_config)
     cfg: Any = SimpleNamespace(only_plans=False, model=SimpleNamespace(checkpoint="me/seven", revision="r"))
     for cfg.engine in ("auto", "naive", "vllm"):
         rubric_job._check_family(cfg)
