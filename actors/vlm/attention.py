@@ -94,10 +94,10 @@ class AttentionPlan:
         """Return how far back the queries see in a layer; None if all see all of the prefix that the layer keeps."""
         if (reach := self.reaches.get(layer)) is None:
             return None
-        if "last" not in self._cache:
-            self._cache["last"] = self.length + int(self.depths.max())
+        if ("last",) not in self._cache:
+            self._cache["last",] = self.length + int(self.depths.max())
         first = self.length - self.prefix[layer][0].shape[2]
-        return None if reach.sees(self._cache["last"], first) else reach
+        return None if reach.sees(self._cache["last",], first) else reach
 
     def local_mask(self, like: Tensor, reach: Reach | None, *, before: int) -> Tensor | None:
         """Return the additive mask [rows, 1, width, before + width] of suffixes; None where causal order suffices.
@@ -111,12 +111,16 @@ class AttentionPlan:
         if key not in self._cache:
             import torch
 
-            options = {"dtype": torch.bool, "device": like.device}
             if self.ancestors is None:
-                seen = torch.ones(self.width, self.width, **options).tril().expand(self.rows, -1, -1)
+                seen = (
+                    torch.ones(self.width, self.width, dtype=torch.bool, device=like.device)
+                    .tril()
+                    .expand(self.rows, -1, -1)
+                )
             else:
                 seen = self.on(self.ancestors, like.device)
-            seen = torch.cat([torch.ones(self.rows, self.width, before, **options), seen], 2)
+            earlier_part = torch.ones(self.rows, self.width, before, dtype=torch.bool, device=like.device)
+            seen = torch.cat([earlier_part, seen], 2)
             if reach is not None:
                 depths = self.on(self.depths, like.device)
                 earlier = torch.arange(before, device=like.device).expand(self.rows, -1)

@@ -38,6 +38,11 @@ class Branch(NamedTuple):
     recurrent: dict[StatePlace, Tensor]
     length: int = 0
 
+    @property
+    def state_bytes(self) -> int:
+        """The bytes of all states."""
+        return sum(state.nbytes for states in (self.convolutions, self.recurrent) for state in states.values())
+
     def rows(self, numbers: Sequence[int]) -> Branch:
         """Return the branch with these rows, which may repeat."""
         import torch

@@ -4,7 +4,7 @@ With a cache, it runs inside transformers' `generate`, which prepares each famil
 graph, a step launches the same kernels for each token together: a step of a model with 3 B parameters has 1,150
 kernels, and most of the time an H200 waits for the process that launches them. A graph needs keys and values at fixed
 addresses: buffers with room for more tokens than the texts have so far, whose rest is masked. Only for families in
-which every layer sees all earlier tokens (`Family.packs`).
+which every layer sees all earlier tokens, and that were tried (`families.TRIED_ON_GPUS`).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class _OutputsWithoutCache(dict[str, Any]):
 def can_record(model: Vlm, *, steps: int) -> bool:
     """Return whether to decode `steps` tokens with a graph: on one GPU, for a model that packs, if they are enough."""
     devices = set((getattr(model, "hf_device_map", None) or {}).values())
-    is_tried = model.config.model_type in families.RECORDED and families.packs(model.config.get_text_config())
+    is_tried = model.config.model_type in families.TRIED_ON_GPUS and families.packs(model.config.get_text_config())
     return model.device.type == "cuda" and len(devices) <= 1 and steps >= MIN_STEPS and is_tried
 
 

@@ -198,8 +198,7 @@ class Traits(NamedTuple):
 class EngineChoice:
     """The engine in use: the first of the candidates that agrees with `naive` on the first group.
 
-    An engine is compared again for the first group with other traits. An engine that was requested is not compared for
-    architectures with which the engines are tested.
+    An engine is compared again for the first group with other traits.
 
     Args:
         requested: one of `ENGINES`; with `auto`, the candidates are all engines that may support the model.
@@ -221,7 +220,7 @@ class EngineChoice:
         config = model.config.get_text_config()
         self._shortest = min((reach.size for reach in families.reaches(config).values()), default=None)
         self._settled: set[Traits] = set()
-        names = supporting(config)
+        names = [name for name in supporting(config) if name != PackedEngine.name or _may_pack(model)]
         if requested == "auto":
             names = [name for name in names if name != PackedEngine.name or _wants_packing(model)]
         elif requested != NaiveEngine.name and requested not in names:
@@ -245,8 +244,7 @@ class EngineChoice:
 
     def is_settled(self, group: RequestGroup) -> bool:
         """Return whether the engine in use needs no comparison for `group`."""
-        is_asked = self._requested != "auto" and self._model.config.model_type in families.TESTED
-        return is_asked or self.current is self.reference or self._traits(group) in self._settled
+        return self.current is self.reference or self._traits(group) in self._settled
 
     def settle(self, group: RequestGroup, inputs: Inputs, numbers: Sequence[int], *, budget: int) -> None:
         """Compare the candidates with the reference and choose one; arguments as for `Engine.log_likelihoods`.
@@ -262,11 +260,10 @@ class EngineChoice:
         if not np.isfinite(values).all():
             return
         while self.current is not self.reference:
-            engine, tokens = self.current, [0.0]
+            engine = self.current
 
-            def compute(engine: Engine = engine, tokens: list[float] = tokens) -> list[float]:
+            def compute(engine: Engine = engine) -> list[float]:
                 likelihoods = _likelihoods(engine, group, inputs, compared, budget=budget)
-                tokens[:] = [request.tokens for request in likelihoods]
                 return [value for request in likelihoods for value in request.logprobs]
 
             reason = disagreement(compute, values, tolerance=shared_prefix.tolerance(self._model))
@@ -277,6 +274,7 @@ class EngineChoice:
                     f"engine={engine.name}: does not support {self._label} ({reason}); use engine=auto"
                 )
             self._candidates.remove(engine)
+            self._settled.clear()  # the next engine has shown nothing yet
             self.current = self._candidates[0]
             log.warning("%s: engine %s is not used (%s)", self._label, engine.name, reason)
         if self.current is self.reference:
@@ -315,6 +313,12 @@ def _more_tokens(group: RequestGroup, numbers: Sequence[int]) -> str:
         for number, answers in enumerate(part.answers)
     )
     return f"{whole / sum(part.sizes):.1f} times as many tokens as a shared prefix"
+
+
+def _may_pack(model: Vlm) -> bool:
+    """Return whether `settle` shows a wrong packed engine, or the architecture was tried: see `TRIED_ON_GPUS`."""
+    tolerance = shared_prefix.tolerance(model)
+    return tolerance < shared_prefix.ROUNDED_TOLERANCE or model.config.model_type in families.TRIED_ON_GPUS
 
 
 def _wants_packing(model: Vlm) -> bool:

@@ -28,11 +28,11 @@ STATE_LAYERS = (
 BY_PLACE = ("attn_temperature_tuning",)
 # Vision towers that have been tried with `actors.vlm.attention.attend_in_pictures`, which only GPUs use.
 TOWERS_WITH_SEGMENTS = ("qwen2_5_vl", "qwen3_vl")
-# Architectures with which the engines are tested: their prompts also give the same texts in a batch as alone, with
-# pictures and padding.
-TESTED = (*TOWERS_WITH_SEGMENTS, "llava_next", "mllama", "gemma3", "smolvlm", "idefics3", "llama", "qwen2", "qwen3")
-# Architectures whose steps have been recorded as a graph on a GPU: nothing compares its logits with the model's.
-RECORDED = (*TOWERS_WITH_SEGMENTS, "llama", "qwen2", "qwen3")
+# Architectures whose prompts give the same texts in a batch as alone, with pictures and padding.
+BATCHED = (*TOWERS_WITH_SEGMENTS, "llava_next", "mllama", "gemma3", "smolvlm", "idefics3", "llama", "qwen2", "qwen3")
+# Architectures that were tried on GPUs in half precision, whose rounding hides differences: nothing compares the logits
+# of steps that are recorded as a graph, and pictures of other prompts can change likelihoods by less than the rounding.
+TRIED_ON_GPUS = (*TOWERS_WITH_SEGMENTS, "llama", "qwen2", "qwen3")
 
 
 class Reach(NamedTuple):

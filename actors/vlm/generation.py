@@ -86,7 +86,7 @@ class TextGenerator:
         self._row_bytes = int(text.vocab_size) * LOGIT_BYTES
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._budget = budget
-        self._warns_of_family = model.config.model_type not in families.TESTED
+        self._warns_of_family = model.config.model_type not in families.BATCHED
         self.on_tokens: Callable[[int], None] | None = None
 
     def generate(
@@ -150,13 +150,13 @@ class TextGenerator:
         pad. Their prompts of text pass together if they need no padding, those with pictures one at a time.
         """
         kind = self.model.config.model_type
-        if kind in families.TESTED:
+        if kind in families.BATCHED:
             return lambda longest, length: length >= longest * (1 - PADDING_SHARE)
         if set(model_inputs.PER_TOKEN).issuperset(names):
             return lambda longest, length: length == longest
         if self._warns_of_family:
             self._warns_of_family = False
-            log.warning("model %r: unknown family; each prompt with a picture passes alone, which is slower", kind)
+            log.warning("model %r: not tried in batches; each prompt with a picture passes alone, slower", kind)
         return lambda longest, length: False
 
     def _groups(

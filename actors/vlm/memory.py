@@ -166,7 +166,7 @@ def least_budget(model: Vlm) -> int:
     return int(LEAST_TOKENS * pass_bytes(model.config.get_text_config(), model.dtype.itemsize))
 
 
-def tokens_per_pass(model: Vlm, *, budget: int, prefix: int, width: int, kind: str) -> int:
+def tokens_per_pass(model: Vlm, *, budget: int, prefix: int, width: int, kind: str, state_bytes: int = 0) -> int:
     """Return how many tokens of suffixes fit into one pass.
 
     Args:
@@ -174,10 +174,11 @@ def tokens_per_pass(model: Vlm, *, budget: int, prefix: int, width: int, kind: s
         prefix: tokens of the prefix.
         width: tokens of the widest row.
         kind: `cascade` or `batched` (`actors.vlm.shared_prefix`).
+        state_bytes: bytes of the states of all layers, which each row has.
     """
     config = model.config.get_text_config()
     itemsize = model.dtype.itemsize
-    per_token = float(pass_bytes(config, itemsize))
+    per_token = pass_bytes(config, itemsize) + state_bytes / max(1, width)
     if kind == "batched":
         # The prefix's keys of a layer are copied for each row, once joined and once for each head.
         keys = key_bytes(config, itemsize) / config.num_hidden_layers

@@ -490,7 +490,14 @@ def suffix_likelihoods(
     for number, suffix_nodes in enumerate(nodes):
         by_row.setdefault(suffix_nodes.row, []).append(number)
     widest = max(len(row.tokens) for row in rows)
-    limit = memory.tokens_per_pass(model, budget=budget, prefix=prefix.length, width=widest, kind=kind)
+    limit = memory.tokens_per_pass(
+        model,
+        budget=budget,
+        prefix=prefix.length,
+        width=widest,
+        kind=kind,
+        state_bytes=prefix.states.state_bytes,
+    )
     logprobs: dict[int, list[float]] = {}
     for row_numbers in token_trees.groups(rows, limit):
         block_rows = [rows[n] for n in row_numbers]

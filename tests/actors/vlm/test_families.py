@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from actors.rubrics.prompts import Prompt
-from actors.vlm import families, shared_prefix
+from actors.vlm import shared_prefix
 from actors.vlm.chat import Chat, SplitTokens
-from actors.vlm.families import Reach
+from actors.vlm.engines import EngineChoice, supporting
+from actors.vlm.families import Reach, crossing_layers, layout, packs, reaches, shares_keys
 from actors.vlm.model_inputs import cut, extended
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.scoring_requests import ScoringRequest
@@ -47,45 +48,41 @@ def plain(load: Load, name: str, asked: ScoringRequest) -> list[float]:
     return output[[sequence[0] for sequence in digits.sequences]].tolist()
 
 
+def test_what_sets_the_families_apart(load: Load) -> None:
+    configs = {family: load(name)[0].config.get_text_config() for family, name in MODELS.items()}
+    assert {layout(config) for config in configs.values()} == {"sequence"}
+    assert {family for family, config in configs.items() if packs(config)} == set(configs) - {"mllama", "gemma3"}
+    assert {family for family, config in configs.items() if reaches(config)} == {"gemma3"}
+    assert {family for family, config in configs.items() if crossing_layers(config)} == {"mllama"}
+    assert not any(map(shares_keys, configs.values()))
+
+
 def test_what_is_read_from_a_config() -> None:
+    """Prompts pass as one sequence only if each layer sees all earlier tokens and keeps no state."""
     import transformers
 
-    full, window, linear = "full_attention", "sliding_attention", "linear_attention"
-    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "vocab_size": 9}
-    no_window = {"sliding_window": None}
-    cases: list[tuple[Any, dict[str, Any], str | None, dict[int, Reach], bool]] = [
-        (transformers.Qwen3Config, {}, "sequence", {}, True),
-        (transformers.MistralConfig, {"sliding_window": 4}, "sequence", {0: Reach(4), 1: Reach(4)}, False),
-        (transformers.MistralConfig, no_window, "sequence", {}, True),
-        (
-            transformers.Gemma3TextConfig,
-            {"layer_types": [full, window], "sliding_window": 4},
-            "sequence",
-            {1: Reach(4)},
-            False,
-        ),
-        (
-            transformers.Llama4TextConfig,
-            {"layer_types": [full, "chunked_attention"], "attention_chunk_size": 4},
-            "rows",
-            {1: Reach(4, is_chunk=True)},
-            False,
-        ),
-        (transformers.Qwen3_5TextConfig, {"layer_types": [linear, full]}, "rows", {}, False),
-    ]
+    full, linear, sliding = "full_attention", "linear_attention", "sliding_attention"
+    window, chunk = Reach(4), Reach(4, is_chunk=True)
+    cases: list[tuple[Any, Any, Any, Any, Any]] = [
+        ("qwen2", {"layer_types": [full, sliding], "sliding_window": 4, "use_sliding_window": True}, "sequence",
+         {1: window}, ["cascade", "batched"]),
+        ("qwen2", {"use_sliding_window": False}, "sequence", {}, ["packed", "cascade", "batched"]),
+        ("mistral", {"sliding_window": 4}, "sequence", {0: window, 1: window}, ["cascade", "batched"]),
+        ("qwen3_5_text", {"layer_types": [linear, full]}, "rows", {}, ["cascade"]),
+        ("lfm2", {"layer_types": ["conv", full]}, "rows", {}, ["cascade"]),
+        ("llama4_text", {"layer_types": ["chunked_attention", full], "attention_chunk_size": 4}, "rows", {0: chunk},
+         ["cascade"]),
+        ("gemma4_text", {"layer_types": [sliding, full], "sliding_window": 4, "num_kv_shared_layers": 0}, "sequence",
+         {0: window}, ["cascade", "batched"]),
+    ]  # fmt: skip
 
-    def check(kind: Any, values: dict[str, Any], layout: str | None, reaches: dict[int, Reach], packs: bool) -> None:
-        config = kind(**sizes, **values)
-        assert families.layout(config) == layout
-        assert families.reaches(config) == reaches
-        assert families.packs(config) == packs
+    def check(kind: str, facts: dict[str, Any], how: str, limited: dict[int, Reach], engines: list[str]) -> None:
+        config = transformers.AutoConfig.for_model(kind, num_hidden_layers=2, **facts)
+        assert (layout(config), reaches(config), supporting(config)) == (how, limited, engines)
 
     check_cases(check, cases)
-
-
-def test_how_far_back_a_token_sees() -> None:
-    assert [Reach(4).sees(9, key) for key in (5, 6, 9)] == [False, True, True]
-    assert [Reach(4, is_chunk=True).sees(9, key) for key in (7, 8, 9)] == [False, True, True]
+    assert [chunk.sees(query, 5) for query in (5, 7, 8)] == [True, True, False]
+    assert [window.sees(query, 5) for query in (5, 8, 9)] == [True, True, False]
 
 
 @pytest.mark.parametrize("name", MODELS.values())
@@ -162,6 +159,7 @@ def test_trap_text_positions_continue_after_the_pictures(
     load: Load, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = scored(load, name, "cascade", requests(1))
+    monkeypatch.setattr(EngineChoice, "is_settled", lambda *_: True)  # which would find the fault
     monkeypatch.setattr(shared_prefix, "_offset", lambda model: 0)
     assert distance(scored(load, name, "cascade", requests(1)), expected) > 1e-2
 
@@ -196,6 +194,7 @@ def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatc
 def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)  # wider than high: fewer tiles than the model supports
     expected = scored(load, "mllama-tiny", "cascade", asked)
+    monkeypatch.setattr(EngineChoice, "is_settled", lambda *_: True)  # which would find the fault
     monkeypatch.setattr(shared_prefix, "_cross_masks", lambda *_: {})
     assert distance(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
 
@@ -204,6 +203,7 @@ def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatc
 def test_trap_windows_of_gemma(load: Load, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)
     expected = scored(load, "gemma3-tiny", engine, asked)
+    monkeypatch.setattr(EngineChoice, "is_settled", lambda *_: True)  # which would find the fault
     monkeypatch.setattr(shared_prefix, "reaches", lambda config: dict.fromkeys(range(5), Reach(1 << 20)))
     assert distance(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
 

@@ -1,7 +1,6 @@
 """Log-likelihoods of labels equal those of whole forward passes; debiasing follows the paper."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from actors.preparers import PromptPreparer
 from actors.vlm import decoding, families, loglik, memory, shared_prefix
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.errors import ScoringError
-from actors.vlm.loglik import CompletionScorer, DebiasSetting, check_settings, debias
+from actors.vlm.loglik import WAYS, CompletionScorer, DebiasSetting, Way, check_settings, debias
 from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.shared_prefix import forget_positions
 from jobs.judging.calibration import Moments
@@ -30,17 +29,17 @@ def prompt() -> dict[str, Any]:
     return yaml.safe_load((CONF / "prompt" / "relevant_to.yaml").read_text(encoding="utf-8"))
 
 
-def scorer_of(model: Any, *, is_packed: bool) -> CompletionScorer:
+def scorer_of(model: Any, way: Way) -> CompletionScorer:
     """Return a scorer whose way of passing labels is settled."""
     scorer = CompletionScorer(model, pad_id=0)
-    scorer._is_packed, scorer._is_settled = is_packed, True
+    assert scorer.ways == list(WAYS)
+    scorer.ways = [way]
+    scorer._settled = {(sees, is_long) for sees in (False, True) for is_long in (False, True)}
     return scorer
 
 
-@pytest.mark.parametrize("is_packed", [True, False])
-def test_likelihoods_are_those_of_whole_passes(
-    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, is_packed: bool
-) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_likelihoods_are_those_of_whole_passes(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
     import torch
 
     model, chat = vlm[0], ChatEncoder(vlm[1])
@@ -51,9 +50,9 @@ def test_likelihoods_are_those_of_whole_passes(
     monkeypatch.setattr(loglik, "LABELS_AT_ONCE", 3)  # a second group behind the same cache
     encoded = []
     hook = model.model.visual.register_forward_hook(lambda *_: encoded.append(1))
-    result = scorer_of(model, is_packed=is_packed).score(inputs, completions)
+    result = scorer_of(model, way).score(inputs, completions)
     hook.remove()
-    assert len(encoded) == 1
+    assert len(encoded) == (len(LABELS) if way == "whole" else 1)
     assert not isinstance(result, ScoringError)
     for label, tokens, value in zip(LABELS, completions, result, strict=True):
         whole = chat.encode(pieces, [picture(1)], start=f"{start} {label}")
@@ -84,8 +83,8 @@ def test_every_family(load: Any, name: str) -> None:
         logprobs = whole.double().log_softmax(-1)[-len(tokens) - 1 : -1]
         expected.append(float(logprobs.gather(-1, torch.tensor(tokens)[:, None]).sum()))
     inputs = chat.encode(pieces, shown, start=start)
-    for is_packed in (True, False):
-        assert scorer_of(model, is_packed=is_packed).score(inputs, completions) == pytest.approx(expected, abs=1e-4)
+    for way in WAYS:
+        assert scorer_of(model, way).score(inputs, completions) == pytest.approx(expected, abs=1e-4)
 
 
 def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
@@ -94,7 +93,7 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
     chat = ChatEncoder(vlm[1])
     inputs = chat.encode(["x"], [])
     completions = [chat.continuation("", f" {label}") for label in LABELS]
-    scorer, sizes = scorer_of(vlm[0], is_packed=False), []
+    scorer, sizes = scorer_of(vlm[0], "rows"), []
     expected, some = scorer.score(inputs, completions), scorer._group
     length, longest = int(inputs["input_ids"].shape[1]), max(map(len, completions))
     assert scorer._rows(length, longest) == loglik.LABELS_AT_ONCE  # however much there is
@@ -104,9 +103,9 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
     scorer.budget, scorer._logit_bytes = 3 * (length + longest) * scorer._token_bytes, 0
     with monkeypatch.context() as patch:
 
-        def watched(*arguments: Any) -> list[float]:
+        def watched(*arguments: Any, **options: Any) -> list[float]:
             sizes.append(len(arguments[-1]))
-            return some(*arguments)
+            return some(*arguments, **options)
 
         patch.setattr(scorer, "_group", watched)
         assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
@@ -114,17 +113,17 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
     sizes.clear()
     scorer._logit_bytes = (needed - (length + longest) * scorer._token_bytes) // longest
 
-    def scarce(input_ids: Any, logits: Any, state: Any, chosen: Any) -> Any:
+    def scarce(input_ids: Any, logits: Any, state: Any, chosen: Any, **options: Any) -> Any:
         sizes.append(len(chosen))
         if len(chosen) > 2:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        return some(input_ids, logits, state, chosen)
+        return some(input_ids, logits, state, chosen, **options)
 
     monkeypatch.setattr(scorer, "_group", scarce)
     scorer.budget = 4 * needed
     assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
     assert sizes == [4, 2, 2]
-    monkeypatch.setattr(scorer, "_group", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(scorer, "_group", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
     failed = scorer.score(inputs, completions)
     assert isinstance(failed, ScoringError)
     assert failed.kind == "out_of_memory"
@@ -136,7 +135,7 @@ def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
 ) -> None:
     inputs = ChatEncoder(vlm[1]).encode(["x"], [])
     completions = [[100 + n, 200 + n % 5, 300 + n] for n in range(400)]
-    scorer, sizes = scorer_of(vlm[0], is_packed=True), []
+    scorer, sizes = scorer_of(vlm[0], "cascade"), []
     expected, once = scorer.score(inputs, completions), shared_prefix.hidden_states
 
     def scarce(model: Any, prefix: Any, rows: Any, **options: Any) -> Any:
@@ -159,7 +158,7 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
     chat, scorer = ChatEncoder(vlm[1]), CompletionScorer(vlm[0], pad_id=0)
     inputs = chat.encode(["x"], [])
     completions = [chat.continuation("", f" {label}") for label in LABELS]
-    expected = scorer_of(vlm[0], is_packed=False).score(inputs, completions)
+    expected = scorer_of(vlm[0], "rows").score(inputs, completions)
     right = shared_prefix.suffix_likelihoods
 
     def wrong(*arguments: Any, **options: Any) -> shared_prefix.SuffixLikelihoods:
@@ -170,58 +169,47 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
 
     monkeypatch.setattr(shared_prefix, "suffix_likelihoods", wrong)
     assert scorer.score(inputs, completions) == expected
-    assert "engine cascade is not used" in caplog.text
-    assert not scorer._is_packed
+    assert "labels do not pass as one sequence" in caplog.text
+    assert scorer.ways[0] == "rows"
 
 
 def test_the_packed_way_is_taken_once_it_is_settled(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     chat, scorer = ChatEncoder(vlm[1]), CompletionScorer(vlm[0], pad_id=0)
     completions = [chat.continuation("", f" {label}") for label in LABELS]
     scorer.score(chat.encode(["x"], []), completions)
+    monkeypatch.setattr(scorer, "_whole", None)
     monkeypatch.setattr(scorer, "_repeated", None)
     assert not isinstance(scorer.score(chat.encode(["y"], []), completions), ScoringError)
 
 
-def test_a_model_with_unknown_layers_repeats_its_cache(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    chat = ChatEncoder(vlm[1])
-    completions = [chat.continuation("", f" {label}") for label in LABELS]
-    expected = CompletionScorer(vlm[0], pad_id=0).score(chat.encode(["x"], []), completions)
-    monkeypatch.setattr(families, "layout", lambda config: None)
-    scorer = CompletionScorer(vlm[0], pad_id=0)
-    monkeypatch.setattr(scorer, "_packed", None)
-    assert scorer.score(chat.encode(["x"], []), completions) == pytest.approx(expected, abs=1e-4)
-
-
-@pytest.mark.parametrize("forgets", [False, True])
-def test_tokens_pass_one_after_another_if_several_forget_the_prompt(
-    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, forgets: bool
+@pytest.mark.parametrize(("fault", "way"), [("", "rows"), ("forgets", "steps"), ("no cache", "whole")])
+def test_models_that_the_engines_do_not_know(
+    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: str, way: Way
 ) -> None:
-    """As in Jamba, whose state is lost when several tokens follow it; other models need one pass per group."""
+    """Several tokens after Jamba's cache forget the prompt; RWKV returns no cache."""
     chat, model = ChatEncoder(vlm[1]), vlm[0]
     completions = [chat.continuation("", f" {label}") for label in LABELS]
     prompts = [chat.encode([text], []) for text in ("x", "y")]
     packed = CompletionScorer(model, pad_id=0)
     expected = [packed.score(prompt, completions) for prompt in prompts]
-    passes: list[int] = []
     advance = decoding.advance
 
-    def watched(model: Any, input_ids: Any, state: Any, *, tokens: int) -> Any:
-        passes.append(tokens)
+    def faulty(model: Any, input_ids: Any, state: Any, *, tokens: int) -> Any:
+        if fault == "no cache":
+            raise AttributeError("past_key_values")
         logits, state = advance(model, input_ids, state, tokens=tokens)
-        return (logits.flip(-1) if forgets and tokens > 1 else logits), state
+        return (logits.flip(-1) if fault and tokens > 1 else logits), state
 
-    monkeypatch.setattr(families, "FAMILIES", {})
-    monkeypatch.setattr(loglik, "advance", watched)
+    monkeypatch.setattr(families, "layout", lambda config: None)
+    monkeypatch.setattr(loglik, "advance", faulty)
     scorer = CompletionScorer(model, pad_id=0)
-    short = [tokens[:1] for tokens in completions]
-    assert not isinstance(scorer.score(prompts[0], short), ScoringError)  # nothing to decide yet
-    assert passes == []
+    short = [tokens[:2] for tokens in completions]
+    assert not isinstance(scorer.score(prompts[0], short), ScoringError)
+    assert scorer.ways[0] == ("whole" if fault == "no cache" else "rows")  # of two tokens, one is passed
     for prompt, of_prompt in zip(prompts, expected, strict=True):
-        passes.clear()
         assert scorer.score(prompt, completions) == pytest.approx(of_prompt, abs=1e-4)
-    longest = max(map(len, completions)) - 1
-    assert passes == ([1] * longest if forgets else [longest])
-    assert ("pass one after another" in caplog.text) is forgets
+    assert scorer.ways[0] == way
+    assert bool(caplog.text) is bool(fault)
 
 
 def test_a_prompt_too_long_is_a_row(vlm: tuple[Any, Any]) -> None:
@@ -372,17 +360,17 @@ def test_a_prompt_that_just_fits_is_scored(vlm: tuple[Any, Any]) -> None:
     assert scores.kind == "prompt_too_long"
 
 
-def test_a_prompt_without_finite_likelihoods_does_not_settle_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_prefix, "tolerance", lambda model: 1e-3)
-    scorer: Any = object.__new__(CompletionScorer)
-    scorer.model = SimpleNamespace(config=SimpleNamespace(model_type="tiny"))
-    for values, packed, settled in (([float("nan"), -1.0], [-2.0], (False, False)), ([-1.0], [-1.0], (True, True)),
-                                    ([-1.0], [-2.0], (False, True))):  # fmt: skip
-        scorer._is_packed = scorer._is_settled = False
-        scorer._repeated = lambda *_, values=values: values
-        scorer._packed = lambda *_, packed=packed: packed
-        scorer._settle({}, [[1]])
-        assert (scorer._is_packed, scorer._is_settled) == settled
+def test_a_prompt_without_finite_likelihoods_does_not_settle_the_way(
+    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = CompletionScorer(vlm[0], pad_id=0)
+    inputs = ChatEncoder(vlm[1]).encode(["x"], [])
+    with monkeypatch.context() as patch:
+        patch.setattr(scorer, "_whole", lambda *_: [float("nan"), -1.0])
+        scorer.score(inputs, [[1], [2]])
+    assert (scorer.ways[0], scorer._settled) == ("cascade", set())
+    scorer.score(inputs, [[1], [2]])
+    assert (scorer.ways[0], scorer._settled) == ("cascade", {(False, False)})
 
 
 WITH, WITHOUT = np.array([-2.0, -3.0, -4.0]), np.array([-1.0, -10.0, -np.inf])

@@ -66,6 +66,8 @@ def test_tokens_of_a_pass() -> None:
         assert memory.tokens_per_pass(MODEL, budget=budget, prefix=1000, width=16, kind=kind) == tokens
 
     check_cases(check, cases)
+    states = {"width": 16, "state_bytes": 16 * PASS}  # a row's states take as much as its tokens
+    assert memory.tokens_per_pass(MODEL, budget=PASS * 200, prefix=9, kind="cascade", **states) == 100
 
 
 def test_a_gpu_takes_longer_passes() -> None:

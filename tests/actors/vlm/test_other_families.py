@@ -1,4 +1,4 @@
-"""Families that the engines do not know: texts and likelihoods are those of transformers, whatever else is asked."""
+"""Families of other kinds: texts, likelihoods and answers are those of transformers, and prefixes pass once."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from actors.vlm.model_inputs import collate
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.scoring_requests import ScoringRequest
 from actors.vlm.settings import Sampling
-from tests.actors.vlm.helpers import distance, logprobs, picture, scores_of
+from tests.actors.vlm.helpers import ARTICLE, DIGITS, distance, logprobs, picture, scores_of
 
 GREEDY = Sampling(temperature=0, max_tokens=6)
 CHATML = """{%- for message in messages -%}{{- '<|im_start|>' + message.role + '\\n' -}}
@@ -197,6 +197,30 @@ def test_likelihoods_of_labels_are_those_of_whole_passes(loaded: tuple[Any, Chat
         assert score == pytest.approx(float(logits[range(len(label)), label].sum()), abs=1e-4)
 
 
+def test_answers_after_a_shared_prefix_are_those_of_whole_passes(
+    loaded: tuple[Any, ChatEncoder], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Labels before several questions, answers of several tokens, suffixes of one token and of many."""
+    model, chat = loaded
+    labels = ("Melanesia, which has many islands and languages.", "Nordic.", "I")
+    suffixes = [f"The culture is {label} {question}" for label in labels for question in ("Is it?", "Was it so? Tell.")]
+    words = ("Northern Africa", "Northern Europe", "North")
+    asked = [
+        ScoringRequest(Prompt((None, article), suffix), shown, codes)
+        for article, shown in ((ARTICLE, picture(1)), ("Short.\n\n", picture(2, width=200)))
+        for codes in (DIGITS, words)
+        for suffix in suffixes
+    ]
+    whole = ClosedSetScorer(model, chat.processor, engine="naive").score(asked)
+    scorer = ClosedSetScorer(model, chat.processor)
+    shared = scorer.score(asked)
+    assert distance(logprobs(shared), logprobs(whole)) < 1e-4
+    assert (scorer.engine, caplog.text) == ("cascade", "")
+    passed, alone = (sum(score.passed_tokens for score in scores_of(scores)) for scores in (shared, whole))
+    assert passed < alone / 5
+    assert scores_of(whole)[0].logprobs != scores_of(whole)[2].logprobs, "a label matters"
+
+
 def test_indices_into_a_picture_are_not_those_of_a_batch(tmp_path: Path) -> None:
     """The reason why such prompts pass alone: concatenated, they all point into the first picture."""
     from actors.vlm.loading import load_processor
@@ -206,23 +230,3 @@ def test_indices_into_a_picture_are_not_those_of_a_batch(tmp_path: Path) -> None
     prompts = [chat.encode([None, "x"], [picture(seed)]) for seed in (1, 2)]
     together = collate(prompts, pad_id=0)["image_token_pooling"]
     assert int(together.max()) == int(prompts[0]["image_token_pooling"].max())
-
-
-def test_closed_answers_are_those_of_whole_passes(loaded: tuple[Any, ChatEncoder]) -> None:
-    """Suffixes of several lengths, some below a shared beginning, with answers that begin with each other."""
-    model, chat = loaded
-    shown, long = picture(4), "The culture lives by the sea and has been there for a long time: "
-    labels = ("x", "Melanesia", "the Caribbean and Central America", f"{long}A. Is it?", f"{long}A. Was it?")
-    article = "Its halls were built in 1911.\n\n" * 8
-    for codes in (("1", "2"), ("Not relevant", "Not relevant at all", "Relevant")):
-        asked = [ScoringRequest(Prompt((None, article), label), shown, codes) for label in labels]
-        scorer = ClosedSetScorer(model, chat.processor)
-        results = [
-            scores_of(engine.score(asked))
-            for engine in (scorer, ClosedSetScorer(model, chat.processor, engine="naive"))
-        ]
-        assert scorer.engine == "cascade"
-        assert distance(*map(logprobs, results)) < 1e-5
-        shared, whole = (sum(scores.passed_tokens for scores in values) for values in results)
-        assert shared < whole / 2.5
-        assert distance(logprobs(scores_of(scorer.score(asked[:1]))), logprobs(results[1][:1])) < 1e-5

@@ -14,6 +14,7 @@ from actors.local_models import resolve, tiny
 from actors.rubrics.prompts import Prompt
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.chat_format import ChatFormat
+from actors.vlm.families import layout
 from actors.vlm.generation import Generated, text_generator
 from actors.vlm.loading import load_processor, load_vlm
 from actors.vlm.model_checks import check_vlm
@@ -96,6 +97,7 @@ def test_llamas_picture_is_seen_in_tiles(load: Load) -> None:
 def test_every_engine_equals_one_whole_pass(published: Callable[[str], tuple[Any, Any]], name: str) -> None:
     model, processor = published(name)
     facts = real_configs.MODELS[name]
+    assert layout(model.config.get_text_config()) is not None
     shown = picture(1, width=SMALL[0], height=SMALL[1])
     window = facts.text.get("sliding_window", 0)
     article = SENTENCE * max(5, window // 8)  # longer than the window, if there is one
