@@ -68,8 +68,8 @@ class Branch(NamedTuple):
         keys = below.keys
         if self.length:
             keys = {
-                layer: (torch.cat([self.keys[layer][0], own], 2), torch.cat([self.keys[layer][1], values], 2))
-                for layer, (own, values) in below.keys.items()
+                layer: (torch.cat([self.keys[layer][0], later], 2), torch.cat([self.keys[layer][1], values], 2))
+                for layer, (later, values) in below.keys.items()
             }
         return Branch(keys, below.convolutions, below.recurrent, self.length + width)
 
@@ -90,7 +90,7 @@ def states_of(layers: Sequence[Any]) -> Branch:
 
 
 @dataclass
-class Piece:
+class SuffixPiece:
     """An unbranched piece of a suffix.
 
     Attributes:
@@ -104,22 +104,22 @@ class Piece:
     nodes: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     parent: int = 0
-    below: list[Piece] = field(default_factory=list)
+    below: list[SuffixPiece] = field(default_factory=list)
 
 
-def pieces(trees: Sequence[TokenTree]) -> list[Piece]:
+def pieces(trees: Sequence[TokenTree]) -> list[SuffixPiece]:
     """Return the pieces that follow the prefix, with those below them."""
-    first: list[Piece] = []
+    first: list[SuffixPiece] = []
     for row, tree in enumerate(trees):
         children: dict[int, list[int]] = {}
         for node, parent in enumerate(tree.parents):
             children.setdefault(parent, []).append(node)
-        piece_of: dict[int, Piece] = {}
+        piece_of: dict[int, SuffixPiece] = {}
         for node, parent in enumerate(tree.parents):  # parents precede their children
             if parent != ROOT and len(children[parent]) == 1:
                 piece = piece_of[parent]
             else:
-                piece = Piece(row)
+                piece = SuffixPiece(row)
                 (first if parent == ROOT else piece_of[parent].below).append(piece)
             piece.nodes.append(node)
             piece.tokens.append(tree.tokens[node])
@@ -127,9 +127,9 @@ def pieces(trees: Sequence[TokenTree]) -> list[Piece]:
     return first
 
 
-def groups(waiting: Sequence[Piece]) -> Iterator[list[Piece]]:
+def groups(waiting: Sequence[SuffixPiece]) -> Iterator[list[SuffixPiece]]:
     """Yield the pieces that pass together: with pieces below them, of one length; else, with little padding."""
-    group: list[Piece] = []
+    group: list[SuffixPiece] = []
     for piece in sorted(waiting, key=lambda piece: (not piece.below, len(piece.tokens))):
         if group:
             shortest, is_same = len(group[0].tokens), len(group[0].tokens) == len(piece.tokens)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from actors.devices import upload
 from actors.vlm import attention, branches, memory, token_trees
-from actors.vlm.branches import Branch, Piece
+from actors.vlm.branches import Branch, SuffixPiece
 from actors.vlm.families import Reach, base_model, crossing_layers, language_model, layout, reaches, shares_keys
 from actors.vlm.scoring_requests import AnswerNodes, RequestGroup, log_likelihoods
 from actors.vlm.token_trees import PackedRows, TokenTree, block
@@ -288,7 +288,7 @@ def _branched(model: Vlm, prefix: Prefix, rows: Sequence[TokenTree], read: Seque
 
 
 def _row_pass(
-    model: Vlm, prefix: Prefix, pieces: Sequence[Piece], above: Branch, *, width: int, read: set[int] | None
+    model: Vlm, prefix: Prefix, pieces: Sequence[SuffixPiece], above: Branch, *, width: int, read: set[int] | None
 ) -> tuple[Tensor, Branch]:
     """Return the last hidden states [rows, longest, hidden] of pieces, and what the pass leaves for those below them.
 

@@ -103,16 +103,6 @@ def test_completions_without_likelihoods() -> None:
     assert len(asked) == 2  # once each
 
 
-def test_two_completions_are_computed_both_ways_at_first() -> None:
-    scorer: Any = object.__new__(CompletionScorer)
-    scorer._is_packed = scorer._is_settled = scorer._is_stepwise = False
-    compared: list[Any] = []
-    scorer._settle = lambda inputs, completions: compared.extend(completions)
-    scorer._repeated = lambda inputs, completions: [-1.0 for _ in completions]
-    assert scorer._log_likelihoods({}, [[1], [2], [3]]) == [-1.0, -1.0, -1.0]
-    assert compared == [[1], [2]]
-
-
 def test_the_budget_of_texts_is_halved_down_to_the_least() -> None:
     for budget, after in ((200, 100), (100, 64), (64, 64), (10, 10)):
         generator: Any = object.__new__(TextGenerator)

@@ -76,9 +76,9 @@ def test_what_is_read_from_a_config() -> None:
          {0: window}, ["cascade", "batched"]),
     ]  # fmt: skip
 
-    def check(kind: str, facts: dict[str, Any], how: str, limited: dict[int, Reach], engines: list[str]) -> None:
+    def check(kind: str, facts: dict[str, Any], expected: str, limited: dict[int, Reach], engines: list[str]) -> None:
         config = transformers.AutoConfig.for_model(kind, num_hidden_layers=2, **facts)
-        assert (layout(config), reaches(config), supporting(config)) == (how, limited, engines)
+        assert (layout(config), reaches(config), supporting(config)) == (expected, limited, engines)
 
     check_cases(check, cases)
     assert [chunk.sees(query, 5) for query in (5, 7, 8)] == [True, True, False]
