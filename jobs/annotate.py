@@ -9,10 +9,13 @@
     remine annotate input=R/items texts=R/texts images=R/images rubric=dsg questions=R/questions \\
         raters=raters.csv per_item=3 tool=spreadsheet out=R/tasks
 
-Writes OUT/assignments (which rater sees which items, in which order) and OUT/label_studio, OUT/prodigy or
-OUT/spreadsheet: the form, and one file of tasks per rater, in a random order. `remine import_ratings` reads the
-answers. In the tools, pictures are blurred until the rater shows them; raters can report a picture and skip any task
-(`welfare=`). The same seed gives the same plan.
+    remine annotate input=R/images rubric=century_labels raters=raters.csv per_item=1 draw.n=200 \\
+        draw.method=uncertain ratings=[R/ratings/qwen] out=R/tasks
+
+Writes OUT/assignments (which rater sees which items, in which order, and how likely each was drawn) and
+OUT/label_studio, OUT/prodigy or OUT/spreadsheet: the form, and one file of tasks per rater, in a random order.
+`remine import_ratings` reads the answers. In the tools, pictures are blurred until the rater shows them; raters can
+report a picture and skip any task (`welfare=`). The same seed gives the same plan.
 """
 
 import json
@@ -22,14 +25,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import pyarrow as pa
+
 from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.annotation import shown_items, study
 from jobs.annotation.assignment import read_raters
-from jobs.annotation.shown_items import ShownTables, open_shown, read_own_sets
+from jobs.annotation.shown_items import ShownTables, read_own_sets
 from jobs.annotation.study import AnnotateConfig, write_task_files
-from jobs.errors import InputError
 from jobs.runtime.command_line import cli
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
@@ -48,7 +52,7 @@ from jobs.tables import TABLES
 
 ASSIGNING = (  # keys that determine the rows, whose hash is in the identity
     "raters", "raters_encoding", "group", "per_item", "per_group", "quotas", "target", "shared", "together",
-    "per_rater", "audit", "auditor", "draw", "seed",
+    "per_rater", "audit", "auditor", "draw", "ratings", "earlier", "seed",
 )  # fmt: skip
 
 
@@ -57,12 +61,15 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
     study.check_keys(cfg)
     rubric, span_labels = study.read_questions(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    sources = _sources(cfg)
+    sources = study.open_sources(cfg)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     left_out: Counter[str] = Counter()
-    chosen, drawn = shown_items.choose(
-        sources, cfg.draw, cfg.together, exclusion_filter=exclusion_filter, left_out=left_out
+    uncertainty = study.judge_uncertainty(cfg)
+    drawn = shown_items.choose(
+        sources, cfg.draw, cfg.together, exclusion_filter=exclusion_filter, left_out=left_out, uncertainty=uncertainty
     )
+    earlier = study.read_earlier(cfg, drawn.frame)
+    chosen = study.new_items(cfg, drawn.rows, earlier)
     own_sets = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
     chosen = [row for row in chosen if not own_sets or row["item_id"] in own_sets]
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.per_rater, encoding=cfg.raters_encoding)
@@ -71,18 +78,20 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
     tasks = study.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own_sets)
     shown = shown_items.show_items(chosen, sources, study.showing(cfg, rubric, own_sets))
     form = study.build_form(cfg, rubric, span_labels, shown[0])
-    rows = study.assignment_rows(cfg, tasks)
+    new = study.assignment_rows(cfg, tasks, probability=study.probability_of(drawn.frame), earlier=earlier)
+    rows = [*earlier, *new]
+    undrawn = study.undrawn_rows(drawn.frame, {row["item_id"] for row in drawn.rows})
     out = locations.absolute(cfg.out)
-    plan = _plan(cfg, sources, rows, form.rubric, exclusions.identity(excluded))
-    lines = [drawn] if drawn else []
+    plan = _plan(cfg, sources, rows, form.rubric, exclusions.identity(excluded), undrawn=len(undrawn))
+    lines = [drawn.description] if drawn.description else []
     if left_out:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
         lines.append(f"{quantity(left_out.total(), 'item')} left out ({reasons})")
     if cfg.plan:
         return summary.plan_of("annotate", plan, note=study.describe(cfg, tasks), lines=lines)
     if not cfg.overwrite and (purged := purged_table(plan, ["plan"])) is not None:
-        tasks = purged["counts"]["rows_out"]
-        line = f"annotate: {plan.out}: {tasks:,} tasks remain after a purge; overwrite=true plans new ones"
+        kept = purged["counts"]["rows_out"]
+        line = f"annotate: {plan.out}: {quantity(kept, 'row')} remain after a purge; overwrite=true plans new tasks"
         return Manifest(purged, [line])
     folder = locations.join(out, cfg.tool)
     if cfg.overwrite:
@@ -91,27 +100,19 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
     if cfg.overwrite:  # so that nobody annotates files of an earlier plan by mistake
         locations.remove([o.uri for o in locations.listing(folder)])
     if cfg.pictures == "files":
-        _write_pictures(sources, chosen, locations.join(out, shown_items.PICTURE_FOLDER))
-    count = write_task_files(cfg, folder, form, {item.item_id: item for item in shown}, rows)
+        wanted = {image for item in chosen for image in item["image_ids"]}
+        written = shown_items.write_pictures(sources.images, wanted, locations.join(out, shown_items.PICTURE_FOLDER))
+        say(f"  {quantity(written, 'picture')} in {locations.join(out, shown_items.PICTURE_FOLDER)}")
+    count = write_task_files(cfg, folder, form, {item.item_id: item for item in shown}, new)
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:
-            writer.counts.rows_in = len(rows)
+            writer.counts.rows_in = len(rows) + len(undrawn)
             writer.counts.tallies["left out"] = dict(left_out)
-            writer.write(schemas.to_table(rows, TABLES["assignments"].schema()))
+            writer.write(pa.concat_tables([schemas.to_table(rows, TABLES["assignments"].schema()), undrawn]))
     manifest = summary.closed("annotate", run, excluded, exclusion_filter.matched)
     lines += [study.describe(cfg, tasks), f"{quantity(count, 'file')} in {folder}"]
     manifest.lines += [f"  {line}" for line in lines]
     return manifest
-
-
-def _sources(cfg: AnnotateConfig) -> ShownTables:
-    main = open_shown("input", cfg.input, "images", "items")
-    if main is None:
-        raise InputError(f"input={cfg.input}: no table there; it must be a table of images or of items")
-    tables = {key: open_shown(key, getattr(cfg, key), key) for key in ("images", "records", "texts", "responses")}
-    if main.name == "images":
-        tables["images"] = main
-    return ShownTables(main.first(cfg.limit), **tables)
 
 
 def _plan(
@@ -120,6 +121,8 @@ def _plan(
     rows: Sequence[Mapping[str, Any]],
     rubric: str,
     excluded: Mapping[str, str],
+    *,
+    undrawn: int = 0,
 ) -> TablePlan:
     """Return the run of `assignments`; its identity is the plan and everything that people see."""
     config = asdict(cfg)
@@ -145,18 +148,12 @@ def _plan(
             "shown": shown,
             **excluded,
         },
-        units=[Unit(content_id("assignments", sources.main.uri), inputs, rows=len(rows))],
+        units=[Unit(content_id("assignments", sources.main.uri), inputs, rows=len(rows) + undrawn)],
         config=config,
         metadata={"rubric": rubric} if rubric else {},
         derived=True,
         limit=table_plan.row_limit(sources.main, noun=sources.main.name),
     )
-
-
-def _write_pictures(sources: ShownTables, items: Sequence[Mapping[str, Any]], folder: str) -> None:
-    wanted = {image for item in items for image in item["image_ids"]}
-    written = shown_items.write_pictures(sources.images, wanted, folder) if sources.images else 0
-    say(f"  {quantity(written, 'picture')} in {folder}")
 
 
 JOB = cli.Job("annotate", AnnotateConfig, execute)

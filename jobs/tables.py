@@ -201,10 +201,13 @@ _ALL = [
         "item_id": (STR, "the item that is shown"),
         "target": (STR, "the label to rate it against, empty if none"),
         "group": (STR, "the rater's group (country, pool, …), empty if none"),
-        "role": (STR, "quota: a rater of the item; shared: shown to all raters of the group; auditor: rates it again"),
+        "role": (STR, "quota: a rater of the item; shared: shown to all raters of the group; auditor: rates it again; "
+                      "not_drawn: nobody is shown it, but it could have been drawn; then rater and file are empty"),
         "audited": (BOOL, "whether it was drawn for the audit"),
         "file": (STR, "the file of tasks that contains it"),
-    }),
+        "batch": (I32, "the batch of tasks that it belongs to, from 1"),
+        "probability": (F64, "with which the item was drawn in this and earlier batches; null without a draw"),
+    }, version=2),
     Table("metrics", ("metric", "dims"), {
         "metric": (STR, "name of the metric"),
         "dims": (STR, "its dimensions as canonical JSON: {\"question\":\"sensitive\"}"),

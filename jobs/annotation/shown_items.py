@@ -12,19 +12,32 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from actors.ids import content_id
 from actors.items import JUDGED, RESPONSE_STATUS
 from actors.status import Status
 from jobs.annotation.form import RESPONSE, OwnSet, ShownItem, check_links, is_web, links_of
+from jobs.annotation.judge_uncertainty import JudgeUncertainty
 from jobs.errors import InputError, as_input_error
 from jobs.judging.model_config import OwnQuestionsConfig
 from jobs.judging.own_questions import candidate_sets, is_asked
 from jobs.runtime.process.console import say
-from jobs.runtime.selection.draws import CompleteDrawConfig, Draw, DrawConfig, draw_columns, usable
+from jobs.runtime.selection.draws import (
+    CompleteDrawConfig,
+    Draw,
+    DrawConfig,
+    Drawn,
+    Keys,
+    WeightedDrawConfig,
+    draw_columns,
+    usable,
+    with_floor,
+)
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
+from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.tables import TABLES
 
@@ -107,6 +120,23 @@ class Showing:
     own_sets: Mapping[str, OwnSet] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ChosenItems:
+    """The items to show.
+
+    Attributes:
+        rows: ordered by id: item_id, image_ids, text_ids, response_id, attributes, and the item's set: the items of a
+            picture, or those with one value of the column or attribute `together`; without `together`, its own id.
+        frame: the items that could be drawn, without duplicates: item_id, and the probability with which each was
+            drawn; None without a draw.
+        description: of the draw; empty without one.
+    """
+
+    rows: list[dict[str, Any]]
+    frame: pa.Table | None = None
+    description: str = ""
+
+
 def choose(
     sources: ShownTables,
     draw: CompleteDrawConfig,
@@ -114,14 +144,15 @@ def choose(
     *,
     exclusion_filter: ExclusionFilter,
     left_out: Counter[str] | None = None,
-) -> tuple[list[dict[str, Any]], str]:
-    """Return the items to show, ordered by id, and a description of the draw (empty without a draw).
+    uncertainty: JudgeUncertainty | None = None,
+) -> ChosenItems:
+    """Return the items to show.
 
-    Each item has item_id, image_ids, text_ids, response_id, attributes and its set: the items of a picture, or those
-    with one value of the column or attribute `together`; without `together`, the set is the item's own id. Items that
-    are excluded, have no text to judge, or a picture whose status in `images` is not ok, are left out before the draw.
+    Items that are excluded, have no text to judge, or a picture whose status in `images` is not ok, are left out before
+    the draw.
 
     Args:
+        uncertainty: of judges about each item, with which the probability of being drawn grows; None: it is equal.
         left_out: counts the items that are left out, by reason, except those that are excluded.
 
     Raises:
@@ -129,13 +160,13 @@ def choose(
             item has the column or attribute `together`.
     """
     sets = Draw(DrawConfig(by=together), sources.main.name, by="together") if together else None
-    drawn, columns, failed = None, [], _failed_pictures(sources)
+    drawn, frame, columns, failed = None, None, [], _failed_pictures(sources)
     if draw.is_set:
         groups = Draw(draw, sources.main.name)
         columns = groups.columns
-        for batch in _usable(sources.main, columns, exclusion_filter, failed, Counter()):
-            groups.add(batch)
-        drawn = groups.drawn()
+        usable_rows = _usable(sources.main, columns, exclusion_filter, failed, Counter())
+        drawn, frame = _draw(groups, usable_rows, draw, "image_id" if sources.main.name == "images" else "item_id",
+                             uncertainty)  # fmt: skip
     items: dict[str, dict[str, Any]] = {}
     columns = [*columns, *(sets.columns if sets else ())]
     left_out = Counter() if left_out is None else left_out
@@ -154,7 +185,37 @@ def choose(
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
         why = f"left out: {reasons}" if reasons else "all are excluded"
         raise InputError(f"no item is left to show; {why}", place=sources.main.uri)
-    return [items[item_id] for item_id in sorted(items)], str(drawn or "")
+    return ChosenItems([items[item_id] for item_id in sorted(items)], frame, str(drawn or ""))
+
+
+def _draw(
+    groups: Draw,
+    batches: Iterable[pa.Table],
+    draw: CompleteDrawConfig,
+    id_column: str,
+    uncertainty: JudgeUncertainty | None,
+) -> tuple[Drawn, pa.Table]:
+    """Return the drawn groups, and the items that could be drawn with their probabilities (`ChosenItems.frame`).
+
+    A group is as uncertain as its items together.
+    """
+    parts = [(batch[id_column].cast(pa.string()), groups.add(batch)) for batch in batches]
+    ids = pa.chunked_array([chunk for column, _ in parts for chunk in column.chunks], pa.string())
+    keys = np.concatenate([np.zeros(0, np.uint64), *(key for _, key in parts)])
+
+    def size(candidates: Keys) -> NDArray[np.float64]:
+        assert uncertainty is not None
+        assert isinstance(draw, WeightedDrawConfig)
+        place = np.searchsorted(candidates, keys)
+        inside = np.append(candidates, 0)[place] == keys
+        sums = np.bincount(place[inside], uncertainty.of(hash_texts(ids))[inside], len(candidates))
+        return with_floor(sums, draw.floor)
+
+    drawn = groups.drawn(size=size if uncertainty else None)
+    probability = drawn.probabilities(keys)
+    frame = pa.table({"item_id": ids, "probability": pa.array(probability, from_pandas=True)})
+    return drawn, frame.filter(pc.is_valid(frame["probability"])).group_by("item_id").aggregate([("probability", "max")]
+        ).rename_columns(["item_id", "probability"]).sort_by("item_id")  # fmt: skip
 
 
 def _failed_pictures(sources: ShownTables) -> dict[str, str]:
@@ -351,8 +412,10 @@ def file_name(image_id: str, format_: str | None) -> str:
     return f"{image_id}.{EXTENSIONS.get(format_ or '', 'bin')}"
 
 
-def write_pictures(images: JoinedTables, wanted: Iterable[str], folder: str) -> int:
+def write_pictures(images: JoinedTables | None, wanted: Iterable[str], folder: str) -> int:
     """Write the wanted pictures' bytes to `folder`, one at a time; return how many were written."""
+    if images is None:
+        return 0
     ids = pa.array(sorted(wanted), pa.string())
     written: set[str] = set()
     for batch in images.batches(["image_id", "format", "bytes", "status"]):

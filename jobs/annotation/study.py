@@ -2,9 +2,13 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from actors.ids import content_id
 from actors.quantities import quantity
@@ -14,18 +18,22 @@ from jobs.annotation import assignment
 from jobs.annotation import form as forms
 from jobs.annotation.assignment import Assignment, PlanError, Rater
 from jobs.annotation.form import Form, OwnSet, ShownItem, WelfareConfig
-from jobs.annotation.shown_items import PICTURE_FOLDER, Showing
+from jobs.annotation.judge_uncertainty import JudgeUncertainty, read_uncertainty
+from jobs.annotation.shown_items import PICTURE_FOLDER, Showing, ShownTables, open_shown
 from jobs.annotation.span_labels import SpanLabels
 from jobs.annotation.tool import TOOLS, PlacedItem, tool_of
 from jobs.errors import InputError, as_input_error, check_choice
 from jobs.judging import own_questions
 from jobs.judging.model_config import OwnQuestionsConfig
+from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import Writing
 from jobs.runtime.configuration.key_types import MISSING, conf_group
-from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.runtime.selection.draws import UNCERTAIN, WeightedDrawConfig
 from jobs.store import table_plan
 from jobs.store.files import locations
+from jobs.store.reading import open_table
+from jobs.tables import TABLES
 
 SPREADSHEET = "spreadsheet"
 BY_RUBRIC, CENTURY = "by_rubric", "century"  # files of conf/welfare
@@ -64,7 +72,10 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     per_rater: int | None = None  # most tasks per rater; a column limit of raters takes precedence
     audit: float = 0.0  # rarely: share of each rater's tasks that the auditor repeats
     auditor: str | None = None  # rarely: the person who repeats them; not one of the raters
-    draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show
+    draw: WeightedDrawConfig = field(default_factory=WeightedDrawConfig)  # which of the items to show
+    ratings: list[str] = field(default_factory=list)  # tables, or globs: of judges, for draw.method=uncertain
+    # assignments of the batches before, which this one continues: same draw.seed and ratings=, a larger draw.n
+    earlier: str | None = None
     seed: int = 0  # the same seed, items and raters give the same plan
     # read only the first rows of input=, for a trial run in a separate folder; null: all
     limit: RuntimeOnly[int | None] = None
@@ -111,6 +122,29 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
     if rubric and cfg.target == "rubric" and not rubric.targets and _asked(cfg, rubric)[0]:
         raise InputError("asks about targets, but has none; add targets, or set target=group", key="rubric")
     return rubric, span_labels
+
+
+def open_sources(cfg: AnnotateConfig) -> ShownTables:
+    """Return the tables from which items are shown.
+
+    Raises:
+        InputError: a table does not exist, or `input` is not one of images or items.
+    """
+    main = open_shown("input", cfg.input, "images", "items")
+    if main is None:
+        raise InputError(f"input={cfg.input}: no table there; it must be a table of images or of items")
+    tables = {key: open_shown(key, getattr(cfg, key), key) for key in ("images", "records", "texts", "responses")}
+    if main.name == "images":
+        tables["images"] = main
+    return ShownTables(main.first(cfg.limit), **tables)
+
+
+def judge_uncertainty(cfg: AnnotateConfig) -> JudgeUncertainty | None:
+    """Return how uncertain the judges of `ratings=` are about each item; None if the draw does not depend on it."""
+    if cfg.draw.method != UNCERTAIN:
+        return None
+    sources = open_ratings(cfg.ratings)
+    return read_uncertainty(sources, rubric=cfg.rubric["name"], questions=cfg.only_questions)
 
 
 def task_targets(cfg: AnnotateConfig, rubric: Rubric) -> tuple[str, ...]:
@@ -161,7 +195,7 @@ def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabe
         raise as_input_error(error) from error
 
 
-QUOTA, SHARED, AUDITOR = "quota", "shared", "auditor"  # values of column `role`
+QUOTA, SHARED, AUDITOR, NOT_DRAWN = "quota", "shared", "auditor", "not_drawn"  # values of column `role`
 _SEPARATOR = "\x1f"  # between an item and its target
 OF_GROUP = "\x1d"  # the target of tasks about the rater's own group
 
@@ -220,24 +254,111 @@ def assign_items(
         raise as_input_error(error) from error
 
 
-def assignment_rows(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> list[dict[str, Any]]:
-    """Return rows of `assignments`: the raters' tasks, then the auditor's, each once and in random order."""
-    rows = [_row(cfg, task, role=SHARED if task.shared else QUOTA) for task in tasks]
+def assignment_rows(
+    cfg: AnnotateConfig,
+    tasks: Sequence[Assignment],
+    *,
+    probability: Mapping[str, float],
+    earlier: Sequence[Mapping[str, Any]] = (),
+) -> list[dict[str, Any]]:
+    """Return rows of `assignments`: the raters' tasks, then the auditor's, each once and in random order.
+
+    Args:
+        probability: with which each item was drawn, by item_id; empty without a draw.
+        earlier: rows of the batches before; each rater's places continue theirs.
+    """
+    batch = 1 + max((row["batch"] for row in earlier), default=0)
+    after: Counter[str] = Counter()
+    for row in earlier:
+        after[row["rater"]] = max(after[row["rater"]], row["place"])
+
+    def row_of(task: Assignment, role: str) -> dict[str, Any]:
+        row = _row(cfg, task, role=role)
+        return row | {
+            "place": task.place + after[task.rater],
+            "batch": batch,
+            "probability": probability.get(row["item_id"]),
+        }
+
+    rows = [row_of(task, SHARED if task.shared else QUOTA) for task in tasks]
     audited: dict[str, list[tuple[str, str]]] = defaultdict(list)
     drawn = {(task.together, task.item, task.group if cfg.target == "group" else "") for task in tasks if task.audit}
     for label, item, group in sorted(drawn):
         audited[label].append((item, group))
     if cfg.auditor and audited:
         order = assignment.in_random_order(audited, seed=cfg.seed, name=cfg.auditor)
-        rows += [
-            _row(
-                cfg,
-                Assignment(cfg.auditor, group, place, item, shared=False, audit=False, together=label),
-                role=AUDITOR,
-            )
-            for place, (label, (item, group)) in enumerate(order, start=1)
-        ]
+        for place, (label, (item, group)) in enumerate(order, start=1):
+            again = Assignment(cfg.auditor, group, place, item, shared=False, audit=False, together=label)
+            rows.append(row_of(again, AUDITOR))
     return rows
+
+
+def read_earlier(cfg: AnnotateConfig, frame: pa.Table | None) -> list[dict[str, Any]]:
+    """Return the rows of earlier batches, with the probability of their items in all batches together.
+
+    Rows of items that can no longer be shown, such as excluded ones, are left out.
+
+    Args:
+        frame: the items that could be drawn and their probabilities; None without a draw.
+    """
+    if cfg.earlier is None:
+        return []
+    source = open_table(cfg.earlier, "assignments", key="earlier")
+    rows = [row for batch in source.batches() for row in batch.to_pylist() if row["role"] != NOT_DRAWN]
+    if frame is None:
+        return [row | {"probability": None} for row in rows]
+    probability = probability_of(frame)
+    return [row | {"probability": probability[row["item_id"]]} for row in rows if row["item_id"] in probability]
+
+
+def probability_of(frame: pa.Table | None) -> dict[str, float]:
+    """Return the probability of each item that could be drawn; empty without a draw."""
+    return {} if frame is None else dict(zip(*(column.to_pylist() for column in frame.columns), strict=True))
+
+
+def new_items(
+    cfg: AnnotateConfig, drawn: Sequence[dict[str, Any]], earlier: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the drawn items that no earlier batch has.
+
+    Raises:
+        InputError: a draw does not contain the items of earlier batches, or has no other item.
+    """
+    before = {row["item_id"] for row in earlier}
+    missing = len(before - {row["item_id"] for row in drawn})
+    if missing and cfg.draw.is_set:
+        raise InputError(
+            f"{missing:,} of its {len(before):,} items are not among those that draw.n={cfg.draw.n} draws",
+            key="earlier",
+            remedy="use the draw.seed, draw.method and ratings of that batch, and a larger draw.n",
+        )
+    rows = [row for row in drawn if row["item_id"] not in before]
+    if not rows:
+        raise InputError("has all items that would be shown", key="earlier", remedy="raise draw.n")
+    return rows
+
+
+def undrawn_rows(frame: pa.Table | None, drawn: Collection[str]) -> pa.Table:
+    """Return rows of `assignments` for the items that could have been drawn and were not.
+
+    Args:
+        frame: the items that could be drawn, with their probabilities; None: without a draw there are none.
+        drawn: ids of the items that were drawn.
+    """
+    schema = TABLES["assignments"].schema()
+    if frame is None:
+        return schema.empty_table()
+    rest = frame.filter(pc.invert(pc.is_in(frame["item_id"], pa.array(sorted(drawn), pa.string()))))
+    n = len(rest)
+    columns = dict.fromkeys(("rater", "target", "group", "file"), pa.array([""] * n, pa.string())) | {
+        "place": pa.array(np.arange(1, n + 1), pa.int32()),
+        "item_id": rest["item_id"],
+        "role": pa.array([NOT_DRAWN] * n, pa.string()),
+        "audited": pa.array(np.zeros(n, bool)),
+        "batch": pa.nulls(n, pa.int32()),
+        "probability": rest["probability"],
+    }
+    return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
 def _row(cfg: AnnotateConfig, task: Assignment, *, role: str) -> dict[str, Any]:
@@ -307,6 +428,10 @@ def check_keys(cfg: AnnotateConfig) -> None:
     if ("per_group" in plans or "quotas" in plans) and cfg.group is None:
         raise InputError("group= is required with per_group= and quotas=: the column of raters that names the group")
     cfg.draw.check()
+    if (cfg.draw.method == UNCERTAIN) != bool(cfg.ratings):
+        raise InputError("draw.method=uncertain and ratings= go together: ratings of judges who rated all items")
+    if cfg.draw.method == UNCERTAIN and not cfg.rubric:
+        raise InputError("draw.method=uncertain: needs rubric=, the questions about which judges are uncertain")
     table_plan.check_limit(cfg.limit)
     if bool(cfg.audit) != bool(cfg.auditor):
         raise InputError("audit= and auditor= go together: the share of tasks, and the person who repeats them")

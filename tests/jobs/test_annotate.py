@@ -17,7 +17,8 @@ from omegaconf import OmegaConf
 from actors.ids import content_id
 from jobs import annotate
 from jobs.annotate import execute
-from jobs.annotation.shown_items import ShownTables
+from jobs.annotation import study as studies
+from jobs.annotation.shown_items import ShownTables, write_pictures
 from jobs.annotation.study import AnnotateConfig
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
@@ -27,7 +28,7 @@ from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run_files import limit_of
-from tests.factories import picture, record_of, rows_of, write_table, write_units
+from tests.factories import picture, rating, record_of, rows_of, write_table, write_units
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
 
@@ -84,8 +85,13 @@ def described(study: Path) -> list[str]:
     return [f"input={study / 'items'}", *named, "span_labels=mistakes_omissions"]
 
 
-def rows(out: Path) -> list[dict[str, Any]]:
+def all_rows(out: Path) -> list[dict[str, Any]]:
     return pa.concat_tables(list(open_table(str(out), "assignments").batches())).to_pylist()
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """Return the tasks of an assignment."""
+    return [row for row in all_rows(out) if row["role"] != "not_drawn"]
 
 
 def test_the_files_have_the_tasks_of_the_plan(study: Path, tmp_path: Path) -> None:
@@ -152,6 +158,62 @@ def test_a_draw_of_pictures(study: Path, tmp_path: Path, capsys: pytest.CaptureF
     drawn = [{row["item_id"] for row in rows(tmp_path / name / "assignments")} for name in ("0", "1")]
     assert [len(items) for items in drawn] == [4, 4]
     assert drawn[0] != drawn[1]
+
+
+def test_the_assignment_keeps_all_items_that_could_be_drawn_and_their_probability(study: Path, tmp_path: Path) -> None:
+    run_annotate(study, *pictures(study), "per_item=2", "draw.n=4", f"out={tmp_path / 'T'}")
+    kept = all_rows(tmp_path / "T" / "assignments")
+    assert {row["item_id"] for row in kept} == {image["image_id"] for image in PICTURES}  # and not the broken one
+    assert {row["probability"] for row in kept} == {4 / 12}
+    assert Counter(row["role"] for row in kept) == {"quota": 8, "not_drawn": 8}
+    assert {(row["rater"], row["file"]) for row in kept if row["role"] == "not_drawn"} == {("", "")}
+    run_annotate(study, *pictures(study), "per_item=1", f"out={tmp_path / 'all'}")
+    assert {row["probability"] for row in all_rows(tmp_path / "all" / "assignments")} == {None}
+
+
+def test_batches_continue_a_draw_without_asking_again(study: Path, tmp_path: Path) -> None:
+    keys = [*pictures(study), "per_item=1", "tool=spreadsheet", "raters_encoding=utf-8"]
+    first, second = tmp_path / "first", tmp_path / "second"
+    run_annotate(study, *keys, "draw.n=4", f"out={first}")
+    earlier = f"earlier={first / 'assignments'}"
+    (tmp_path / "gone.txt").write_text(rows(first / "assignments")[0]["item_id"])
+    run_annotate(study, *keys, "draw.n=9", earlier, f"out={second}")
+    before, after = rows(first / "assignments"), rows(second / "assignments")
+    assert Counter(row["batch"] for row in after) == {1: 4, 2: 5}
+    place = {(row["rater"], row["place"]): row["item_id"] for row in after}
+    assert len(place) == 9
+    assert all(place[row["rater"], row["place"]] == row["item_id"] for row in before)
+    assert {row["probability"] for row in all_rows(second / "assignments")} == {9 / 12}
+    asked = "".join(path.read_text() for path in (second / "spreadsheet").glob("*.csv"))
+    assert all((row["item_id"] in asked) == (row["batch"] == 2) for row in after)
+    excluded = [*keys, f"exclusions={tmp_path / 'gone.txt'}", earlier]
+    run_annotate(study, *excluded, "draw.n=8", f"out={tmp_path / 'less'}")
+    less = all_rows(tmp_path / "less" / "assignments")
+    assert Counter(row["batch"] for row in less) == {1: 3, 2: 5, None: 3}
+    for wrong in (["draw.n=5", "draw.seed=5"], ["draw.n=3"], ["draw.n=4"]):
+        with pytest.raises(InputError, match="earlier"):
+            run_annotate(study, *keys, *wrong, earlier, f"out={tmp_path / 'no'}")
+
+
+def test_pictures_of_which_judges_are_uncertain_are_drawn_more_often(study: Path, tmp_path: Path) -> None:
+    half = {image["image_id"] for image in PICTURES[:6]}
+    ratings = [
+        rating(image["image_id"], judge, "sensitive", "1", rubric="century_labels", answers=["1", "5"],
+               probabilities=[0.5, 0.5] if image["image_id"] in half else [0.99, 0.01])
+        for image in PICTURES[:-1] for judge in ("m", "n")
+    ]  # fmt: skip
+    write_table(tmp_path / "m", "ratings", ratings)
+    keys = [*pictures(study), "per_item=1", f"ratings=[{tmp_path / 'm'}]", "draw.method=uncertain", "draw.n=4"]
+    run_annotate(study, *keys, f"out={tmp_path / 'T'}")
+    kept = {row["item_id"]: row["probability"] for row in all_rows(tmp_path / "T" / "assignments")}
+    assert sum(kept.values()) == pytest.approx(4)
+    unsure, sure = {kept[name] for name in half}, {kept[image["image_id"]] for image in PICTURES[6:-1]}
+    assert max(map(len, (unsure, sure))) == 1
+    assert max(unsure) > 2 * max(sure) > 2 * 0.2 * 4 / 12
+    assert max(sure) < kept[PICTURES[-1]["image_id"]] < max(unsure)  # that no judge rated
+    for wrong in (keys[:-2], [*keys[:-1]], [*keys, "draw.floor=0"], [*keys, "only_questions=[controversial]"]):
+        with pytest.raises(InputError, match=r"draw\.|ratings"):
+            run_annotate(study, *wrong, f"out={tmp_path / 'no'}")
 
 
 def test_several_tables_are_one_study(study: Path, tmp_path: Path) -> None:
@@ -331,14 +393,14 @@ def test_a_plan_of_tasks_is_identified_by_all_that_people_see(tmp_path: Path) ->
     assert asked == usual.identity["shown"] | {"questions": open_table(questions).identity, "questions_by": "texts"}
 
 
-def test_pictures_are_items_or_belong_to_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pictures_are_items_or_belong_to_items(tmp_path: Path) -> None:
     rows = [picture(number) for number in range(3)]
     names = [row["image_id"] for row in rows]
     images = write_units(tmp_path / "images", "images", [rows[:1], rows[1:]])
     items = write_table(tmp_path / "items", "items", [{"item_id": "i", "image_ids": names[:1]}])
 
     def sources(**keys: Any) -> ShownTables:
-        return annotate._sources(AnnotateConfig(raters="r", out="/T", **keys))
+        return studies.open_sources(AnnotateConfig(raters="r", out="/T", **keys))
 
     of_images, of_items = sources(input=images, limit=2), sources(input=items, images=images)
     assert (of_images.main.rows, of_images.images and of_images.images.rows) == (2, 3)
@@ -347,11 +409,9 @@ def test_pictures_are_items_or_belong_to_items(tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(InputError, match=r"^input=None: no table there"):
         sources(input=None)
     folder = tmp_path / "pictures"
-    annotate._write_pictures(of_images, [{"image_ids": names[1:]}, {"image_ids": names[1:2]}], str(folder))
+    assert write_pictures(of_images.images, names[1:], str(folder)) == 2
     assert {path.stem for path in folder.iterdir()} == set(names[1:])
-    assert capsys.readouterr().out == f"  2 pictures in {folder}\n"
-    annotate._write_pictures(sources(input=items), [{"image_ids": names}], "F")
-    assert capsys.readouterr().out == "  0 pictures in F\n"
+    assert write_pictures(sources(input=items).images, names, "F") == 0
 
 
 def test_a_number_of_people_and_their_filled_sheets_stay(study: Path, tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ Rows that belong together (`draw.by`, such as all samples, prompts and models of
 groups with the smallest hashes are drawn. A draw therefore depends neither on the order of the rows nor on how they are
 cut into units; a larger draw contains a smaller one; and jobs that draw from the same pictures with the same seed draw
 the same pictures. Memory: 8 B per group, 16 B per row with `draw.complete`.
+
+Groups may also have different sizes: the smallest hashes divided by the size are drawn, each group with a probability
+that is proportional to its size (sequential Poisson sampling: Ohlsson, Journal of Official Statistics 14, 1998).
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +21,7 @@ from numpy.typing import NDArray
 
 from actors.items import JUDGED, RESPONSE_STATUS
 from actors.status import Status
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.tables import TABLES
 
@@ -28,6 +31,8 @@ _SEPARATOR = "\x1f"  # between the pictures of an item, and between the values o
 _COMPACT_AT = 1 << 20  # least number of keys to collect before duplicates are removed
 
 Keys = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+RANDOM, UNCERTAIN = "random", "uncertain"  # values of `draw.method`
 
 
 @dataclass
@@ -69,12 +74,32 @@ class CompleteDrawConfig(DrawConfig):
         return self.n is not None or bool(self.complete)
 
 
+@dataclass
+class WeightedDrawConfig(CompleteDrawConfig):
+    """A draw of groups of rows, possibly with different probabilities."""
+
+    # random: each with the same probability; uncertain: one that grows with the uncertainty of the judges in ratings=
+    method: str = RANDOM
+    floor: float = 0.2  # rarely: for method=uncertain, the lowest probability divided by the mean probability
+
+    def check(self) -> None:
+        """Raise InputError for a value that is not allowed; no table is read."""
+        super().check()
+        check_choice("draw.method", self.method, (RANDOM, UNCERTAIN))
+        if not 0 < self.floor <= 1:
+            raise InputError("must be above 0 and at most 1", key="draw.floor", value=self.floor)
+        if self.method == UNCERTAIN and self.n is None:
+            raise InputError("draw.method=uncertain: needs draw.n=, the number of pictures to draw")
+
+
 @dataclass(frozen=True)
 class Drawn:
     """The drawn groups.
 
     Attributes:
         keys: uint64[drawn], the hashes of the drawn groups, ascending.
+        candidates: uint64[candidates], the hashes of the groups that could be drawn, ascending; `probability`:
+            float64[candidates], with which each was drawn.
         groups: the number of groups with a usable row.
         complete: the number of groups with a complete set; None if complete sets were not requested.
         n: the requested number of groups; None for all.
@@ -82,10 +107,17 @@ class Drawn:
     """
 
     keys: Keys
+    candidates: Keys
+    probability: Floats
     groups: int
     complete: int | None
     n: int | None
     by: str
+
+    def probabilities(self, keys: Keys) -> Floats:
+        """Return float64[keys], the probability with which each row's group was drawn; NaN if it could not be drawn."""
+        place = np.minimum(np.searchsorted(self.candidates, keys), len(self.candidates) - 1)
+        return np.where(self.candidates[place] == keys, self.probability[place], np.nan)
 
     def mask(self, keys: Keys) -> NDArray[np.bool_]:
         """Return bool[keys]: which rows' groups are drawn."""
@@ -171,11 +203,13 @@ class Draw:
         """Return uint64[rows], the key of each row's group, of a batch with `columns`."""
         return draw_keys(self._groups(rows), purpose=PURPOSE, seed=self._config.seed)
 
-    def drawn(self, *, kept: Keys | None = None) -> Drawn:
+    def drawn(self, *, kept: Keys | None = None, size: Callable[[Keys], Floats] | None = None) -> Drawn:
         """Return the groups with the smallest keys among those that can be drawn.
 
         Args:
             kept: uint64[groups]: at most `n` groups that are drawn in any case.
+            size: function from the groups that can be drawn, uint64[groups] ascending, to float64[groups], to which
+                their probabilities are proportional; None: all are equal.
 
         Raises:
             InputError: no row has the column or attribute, or no group can be drawn.
@@ -197,11 +231,18 @@ class Draw:
                     f"draw.complete=[{','.join(self._names)}]: none of {len(groups):,} groups has all "
                     f"{len(self._member_codes):,} combinations with status ok; name fewer, or omit it"
                 )
-        n = self._config.n
+        n, candidates = self._config.n, chosen
+        share = 1.0 if n is None or n >= len(chosen) else n / len(chosen)
+        probability = np.broadcast_to(np.float64(share), len(chosen))
         if kept is not None and n is not None:
             kept = np.unique(kept)
             chosen = np.concatenate([kept, np.setdiff1d(chosen, kept)])
-        return Drawn(np.sort(chosen[:n]), len(groups), complete, n, self._config.by)
+        elif size is not None and n is not None and n < len(chosen):
+            probability = draw_probabilities(size(chosen), n)
+            # a group that is certain comes first, whatever its hash
+            rank = np.where(probability < 1, (chosen / 2.0**64) / probability, -1.0)
+            chosen = chosen[np.argsort(rank, kind="stable")]
+        return Drawn(np.sort(chosen[:n]), candidates, probability, len(groups), complete, n, self._config.by)
 
     def _needed(self, key: str, name: str) -> list[str]:
         """Return the columns to read for `name`."""
@@ -246,6 +287,36 @@ class Draw:
         pairs["member"] = np.concatenate([np.zeros(0, np.int64), *self._members])
         groups, counts = np.unique(np.unique(pairs)["group"], return_counts=True)
         return groups[counts == len(self._member_codes)]
+
+
+def draw_probabilities(size: Floats, n: int) -> Floats:
+    """Return float64[groups], probabilities of at most 1 that are proportional to the sizes and sum to n.
+
+    Args:
+        size: float64[groups], above 0.
+        n: number of groups that are drawn, below that of all.
+    """
+    certain = np.zeros(len(size), bool)
+    while True:  # groups whose share would exceed 1 are certain, and the others share what is left
+        scaled = size * ((n - certain.sum()) / size[~certain].sum())
+        above = ~certain & (scaled >= 1)
+        if not above.any():
+            return np.where(certain, 1.0, scaled)
+        certain |= above
+
+
+def with_floor(uncertainty: Floats, floor: float) -> Floats:
+    """Return float64[groups], sizes that grow with the uncertainty and are at least `floor` times their mean of 1.
+
+    The probability of a picture is proportional to the judge's uncertainty about it, mixed with an equal share for all,
+    so that a judge that is sure and wrong does not make intervals wide (Zrnic and Candès, Active statistical inference,
+    2024, section 4).
+
+    Args:
+        uncertainty: float64[groups], at least 0, such as the standard deviation of a judge's distribution.
+    """
+    mean = float(uncertainty.mean())
+    return floor + (1 - floor) * uncertainty / mean if mean > 0 else np.ones(len(uncertainty))
 
 
 def draw_keys(names: Iterable[str], *, purpose: str, seed: int) -> Keys:

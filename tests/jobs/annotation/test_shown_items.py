@@ -159,15 +159,17 @@ def test_items_are_chosen_in_order_without_excluded_ones_and_in_sets(tmp_path: P
         item("out", ["local"], attributes=[("scenario", "x")]),
     ]
     held, excluded = tables(tmp_path, main=rows), ExclusionFilter(frozenset({"local"}))
-    apart, drawn = choose(held, CompleteDrawConfig(), exclusion_filter=excluded)
-    assert ([row["item_id"] for row in apart], drawn) == (["i", "j", "k"], "")
-    assert [row["set"] for row in apart] == ["i", "j", "k"]
-    together, _ = choose(held, CompleteDrawConfig(), "scenario", exclusion_filter=excluded)
-    sets = [row["set"] for row in together]
+    apart = choose(held, CompleteDrawConfig(), exclusion_filter=excluded)
+    assert ([row["item_id"] for row in apart.rows], apart.description, apart.frame) == (["i", "j", "k"], "", None)
+    assert [row["set"] for row in apart.rows] == ["i", "j", "k"]
+    together = choose(held, CompleteDrawConfig(), "scenario", exclusion_filter=excluded)
+    sets = [row["set"] for row in together.rows]
     assert sets[0] == sets[1] != sets[2]
-    of_one, drawn = choose(held, CompleteDrawConfig(n=1), exclusion_filter=excluded)
-    assert [row["item_id"] for row in of_one] in (["i", "k"], ["j"])
-    assert drawn == "drew 1 of 2 pictures"
+    of_one = choose(held, CompleteDrawConfig(n=1), exclusion_filter=excluded)
+    assert [row["item_id"] for row in of_one.rows] in (["i", "k"], ["j"])
+    assert of_one.description == "drew 1 of 2 pictures"
+    assert of_one.frame is not None
+    assert of_one.frame.to_pydict() == {"item_id": ["i", "j", "k"], "probability": [0.5] * 3}
     with pytest.raises(InputError, match="together=place: not a column or attribute"):
         choose(held, CompleteDrawConfig(), "place", exclusion_filter=excluded)
     everything = ExclusionFilter(frozenset({"local", "p", "q"}))
@@ -189,7 +191,7 @@ def test_items_whose_picture_is_not_ok_are_left_out_and_counted(tmp_path: Path) 
     held, nothing = tables(tmp_path, main=rows, images=pictures), ExclusionFilter(frozenset())
     for draw in (CompleteDrawConfig(), CompleteDrawConfig(n=9)):
         left_out: Counter[str] = Counter()
-        shown, _ = choose(held, draw, exclusion_filter=nothing, left_out=left_out)
+        shown = choose(held, draw, exclusion_filter=nothing, left_out=left_out).rows
         assert [row["item_id"] for row in shown] == ["a", "d", "g"]
         assert left_out == {"picture missing": 2, "picture error": 1, "response refused": 1}
     nobody = replace(held, main=tables(tmp_path / "none", main=rows[1:3], images=pictures).main)
@@ -208,7 +210,7 @@ def test_of_two_tables_with_one_item_both_must_say_the_same(tmp_path: Path) -> N
         assert source is not None
         return ShownTables(source, held.images, held.records, held.texts, held.responses)
 
-    (row,) = choose(main("a", "b"), CompleteDrawConfig(), exclusion_filter=nothing)[0]
+    (row,) = choose(main("a", "b"), CompleteDrawConfig(), exclusion_filter=nothing).rows
     assert row["image_ids"] == ["p"]
     with pytest.raises(InputError, match="two tables hold item_id 'i' with different image_ids"):
         choose(main("a", "c"), CompleteDrawConfig(), exclusion_filter=nothing)
