@@ -64,7 +64,12 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     out = locations.absolute(cfg.out)
     suffix = next((suffix for suffix in FORMATS if out.endswith(suffix)), None)
     if suffix is None:
-        raise InputError(f"out={cfg.out}: must end in {' or '.join(FORMATS)}")
+        raise InputError(
+            f"must end in {' or '.join(FORMATS)}",
+            key="out",
+            value=cfg.out,
+            remedy="the last word is the file to write, as in remine export R ratings.csv",
+        )
     if not cfg.ratings:
         raise InputError("ratings=[]: name at least one table of ratings, as in ratings=[R/ratings/*]")
     check_creatable(out.rsplit("/", 1)[0])

@@ -6,6 +6,7 @@ The form of a mapping is declared once, as its keys with the function that reads
     read_keys({"label": "Low", "value": 1}, OPTION, "option 1")  # {"label": "Low", "value": "1", "hotkey": ""}
 """
 
+import difflib
 import functools
 import re
 from collections import Counter
@@ -129,7 +130,9 @@ def check_keys(data: Any, *, where: str, required: Sequence[str], optional: Sequ
         raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
     messages = []
     if unknown := [repr(str(key)) for key in data if key not in allowed]:
-        messages.append(f"unknown key {', '.join(unknown)}; must be one of {', '.join(allowed)}")
+        near = [key for name in unknown for key in difflib.get_close_matches(name.strip("'"), allowed, n=1)]
+        hint = f" (did you mean {', '.join(near)}?)" if near else ""
+        messages.append(f"unknown key {', '.join(unknown)}{hint}; must be one of {', '.join(allowed)}")
     if missing := [repr(key) for key in required if key not in data]:
         messages.append(f"missing key {', '.join(missing)}; required are {', '.join(required)}")
     if messages:

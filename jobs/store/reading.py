@@ -26,6 +26,7 @@ from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
 
 # On S3, how many units are read ahead, and their bytes in total: a unit takes four requests of about 30 ms each.
 AHEAD_THREADS, AHEAD_BYTES = 32, 64 << 20
+MOST_WRITERS = 3  # tables whose writing jobs a message names
 MOST_COMPARED = 10_000  # objects of a table on S3 whose footers are read again, and compared, before it is refused
 _NAMED = 5  # units that a message lists
 
@@ -246,7 +247,9 @@ def open_table(uri: str, *expected: str, complete: bool = True, key: str | None 
 def _open_table(uri: str, expected: Sequence[str], *, complete: bool) -> TableSource:
     listed = locations.listing(uri)
     if below := _tables_below(uri, listed):
-        raise InputError(f"a folder of several tables: {', '.join(below)}; name one of them", place=uri)
+        fitting = [name for name in below if name.rpartition("/")[2] in expected]
+        hint = f"; did you mean {locations.join(uri, fitting[0])}?" if len(fitting) == 1 else "; name one of them"
+        raise InputError(f"a folder of several tables: {', '.join(below)}{hint}", place=uri)
     try:
         return _opened(uri, listed, Footers(_sound_footers(uri, listed)), expected, complete=complete)
     except InputError:
@@ -328,6 +331,8 @@ def _table_name(uri: str, footers: Footers, expected: Sequence[str]) -> str:
 
 def _wanted(expected: Sequence[str]) -> str:
     """Return the names of tables, with the jobs that write them."""
+    if len(expected) > MOST_WRITERS:
+        return f"one of {', '.join(expected)}"
     wanted = (f"{name} (written by remine {', '.join(tables.WRITTEN_BY[name])})" for name in expected)
     return " or ".join(wanted)
 

@@ -13,17 +13,17 @@ import fnmatch
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from itertools import pairwise
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, get_origin
 
 from jobs.errors import InputError, RunError
 from jobs.runtime import outcomes
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.command_line import extras, help_text, job_names
-from jobs.runtime.configuration import config, config_files
+from jobs.runtime.configuration import config, config_files, key_hints
 from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, type_of
 from jobs.runtime.configuration.key_values import quoted
 from jobs.runtime.process import console, signals, timings
@@ -163,7 +163,7 @@ def _exit_code(name: str, arguments: list[str]) -> int:
 
 
 def _main(name: str, arguments: list[str]) -> None:
-    if {"-h", "--help"} & set(arguments):
+    if {"-h", "--help"} & set(arguments) or arguments == ["help"]:
         say((importlib.import_module(job_names.module_of(name)).__doc__ or "").strip())
         if job_names.steps_of(name):
             say("\n" + "\n".join(job_names.step_lines(name)))
@@ -254,12 +254,15 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
     """
     named = {_named_key(schema, argument) for argument in arguments}
     alone = [key for key in positional if key not in named or _is_list(schema, key)]
-    pairs = list(_pairs(job, schema, list(arguments), alone))
+    pairs = list(_pairs(job, schema, list(arguments), alone, named))
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
     overrides = []
     for key, value in pairs:
+        if len(set(values[key])) > 1 and (several := key_hints.list_of(schema, key)):
+            remedy = f"use {several}=[{','.join(values[key])}]"
+            raise InputError("given twice", key=key, value=value, job=job, remedy=remedy)
         whole = [_is_whole(text) for text in values[key]]
         single = len(whole) == 1 and not _is_list(schema, key)
         if not _takes_several(schema, key) or single or all(whole):  # the last of several whole lists counts
@@ -275,7 +278,9 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
     return overrides
 
 
-def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) -> Iterator[tuple[str, str]]:
+def _pairs(
+    job: str, schema: type, arguments: list[str], positional: list[str], named: Collection[str]
+) -> Iterator[tuple[str, str]]:
     """Yield each key with one of its values; removes the arguments, and the positional keys that have a value."""
     before = ""  # the last key=value
     while arguments:
@@ -289,7 +294,8 @@ def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) 
                     key = positional[0] if _is_list(schema, positional[0]) else positional.pop(0)
                     yield key, argument
                     continue
-                raise InputError(f"{argument!r} is not key=value; {_remedy(schema, argument, before)}", job=job)
+                remedy = key_hints.of_word(schema, argument, before=before, following=arguments, named=named)
+                raise InputError(f"{argument!r} is not key=value", remedy=remedy, job=job)
             key, _, value = argument.partition("=")
             before = argument
             yield _key(schema, key), value
@@ -318,30 +324,6 @@ def _has_value(arguments: Sequence[str]) -> bool:
         not argument.startswith("-") and _KEY_VALUE.match(argument) is None and not before.startswith("--")
         for before, argument in zip(["", *arguments], arguments, strict=False)
     )
-
-
-def _remedy(schema: type, argument: str, before: str) -> str:
-    """Return what to write instead of an argument that is not key=value.
-
-    Args:
-        before: the last argument of the form key=value.
-    """
-    if bool in alternatives(type_of(schema, argument)):
-        return f"use {argument}=true or --{argument}"
-    if type_of(schema, argument) is not UNKNOWN:
-        return f"use {argument}=VALUE or --{argument} VALUE"
-    key, _, value = before.partition("=")
-    if before and not value:
-        return f"{before} has no value: remove the space after =, as in {before}{argument}"
-    if before and Path(argument).exists():
-        return f"the shell made several words of {key}=: quote it, as in '{key}={_glob_of(value)}'"
-    return "use key=value or --key value (--help lists the keys), and quote a value that has spaces or * or [ ]"
-
-
-def _glob_of(path: str) -> str:
-    """Return a glob that `path` matches, as the user may have typed it."""
-    file = PurePath(path)
-    return str(file.with_name(f"*{''.join(file.suffixes[-2:])}"))
 
 
 def _take_values(schema: type, arguments: list[str], *, at_most: int | None) -> list[str]:

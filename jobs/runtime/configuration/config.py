@@ -5,24 +5,23 @@ allowed.
 """
 
 import contextlib
-import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from actors.errors import FileError, first_line
 from actors.local_models import is_local
 from actors.settings import Location, RuntimeOnly
 from jobs.errors import InputError
-from jobs.runtime.configuration import config_files, key_types, key_values
+from jobs.runtime.configuration import config_files, key_hints, key_values
 from jobs.runtime.configuration.key_types import (
     LISTS,
     MISSING,
     UNKNOWN,
     alternatives,
+    comments_below,
     conf_group,
     defaults,
     groups,
@@ -35,7 +34,6 @@ from jobs.runtime.configuration.key_values import UnknownKeyError
 from jobs.runtime.configuration.resources import Resources, check
 
 CALIBRATE = "calibrate"  # a value of plan=
-_NEAR = 0.76  # least similarity at which a name is suggested; lang and plan have a similarity of 0.75
 _REFERENCE = re.compile(r"\$\{([^${}:]+)(:?)[^{}]*\}")  # to a key, or to a resolver with its arguments
 _GLOBAL = "_global_"  # the package of a file that also sets keys outside its group
 _CHECKPOINT, _NAME = "checkpoint", "name"
@@ -109,15 +107,16 @@ def load(job: str, schema: type, overrides: Sequence[str]) -> Any:
     """
     values = compose(job, schema, overrides)
     # Before references are resolved: `prepare` may have to do that.
-    if missing := sorted(_keys_with(lambda value: value == MISSING, values)):
+    if missing := sorted(key_hints.keys_with(lambda value: value == MISSING, values)):
         keys = ", ".join(f"{key}=" for key in missing)
-        raise InputError(f"{keys}: required; remine {job} --help explains every key")
+        comment = dict(comments_below(schema)).get(missing[0], "") if len(missing) == 1 else ""
+        raise InputError(f"{keys}: required; remine {job} --help explains every key{f' ({comment})' * bool(comment)}")
     if (prepare := getattr(schema, "prepare", None)) is not None:
         values = prepare(values)
     with _of(job):
         values = _resolved(schema, values)
         # NaN passes every comparison with a limit.
-        if key := next(_keys_with(lambda value: isinstance(value, float) and math.isnan(value), values), None):
+        if key := next(key_hints.keys_with(lambda value: isinstance(value, float) and math.isnan(value), values), None):
             raise InputError("expected a number", key=key, value=math.nan)
         try:
             config = built(schema, values)
@@ -154,7 +153,7 @@ def compose(job: str, schema: type, overrides: Sequence[str]) -> dict[str, Any]:
         unknown = (override for override in overrides if type_of(schema, key_of(override)) is UNKNOWN)
         if (override := next(unknown, None)) is not None:
             named = {key_of(other).partition(".")[0] for other in overrides}
-            raise InputError(_unknown_key(job, schema, override, compose(job, schema, []), named))
+            raise InputError(_unknown_key(schema, override, compose(job, schema, []), named))
         chosen = config_files.chosen_options(schema, overrides)
         values = defaults(schema)
         for name, option in chosen.items():
@@ -196,8 +195,12 @@ def _check_forms(schema: type, overrides: Sequence[str]) -> None:
         if not equals or not key or key.startswith("~"):
             raise InputError(f"{override!r} is not key=value")
         kind = type_of(schema, key)
+        if value[:1] == "=":
+            raise InputError(f"{override}: has two =; use {key}{value}")
         if get_origin(kind) is list and value[:1] != "[":
             raise InputError(f"{override}: expected a list, as in {key}=[a,b]")
+        if get_origin(kind) is list and "]" not in value:
+            raise InputError(f"{override}: the list has no ]; use '{override}]'")
         if is_dataclass(kind) and key not in groups(schema) and value[:1] != "{" and value != "null":
             keys = ", ".join(f"{key}.{field.name}=" for field in fields(kind))
             raise InputError(f"{override}: holds several keys; set one of {keys}")
@@ -219,12 +222,12 @@ def _with_file(job: str, schema: type, values: dict[str, Any], name: str, option
             content = keys if package == _GLOBAL else {name: keys}
             values = key_values.merge(schema, values, content, "")
     except FileNotFoundError as error:
-        hint = _hint_of_file(option) or _hint(option, allowed) or _hint_of_checkpoint(name, option)
+        hint = key_hints.of_option(name, option, allowed, schema)
         why = f"no such option{hint}; must be one of {', '.join(allowed)}, or your own .yaml file"
         raise InputError(why, key=name, value=option) from error
     except UnknownKeyError as error:
         key = error.key.removeprefix(f"{name}.")
-        why = f"{key}: no such key{_hint(key.rpartition('.')[2], error.allowed)}; must be one of "
+        why = f"{key}: no such key{key_hints.of_name(key.rpartition('.')[2], error.allowed)}; must be one of "
         why = (
             f"{why}{', '.join(error.allowed)}"
             if is_own
@@ -257,9 +260,11 @@ def _with_override(job: str, schema: type, values: dict[str, Any], override: str
     except UnknownKeyError as error:
         if error.key != key and not key.startswith(f"{error.key}."):  # a key of a mapping
             name = error.key.removeprefix(f"{key}").lstrip(".0123456789[]")
-            why = f"{name}: no such key{_hint(name, error.allowed)}; must be one of {', '.join(error.allowed)}"
-            raise InputError(f"{override}: {why}") from error
-        raise InputError(_unknown_key(job, schema, override, values, frozenset())) from error
+            hint = key_hints.of_name(name, error.allowed)
+            raise InputError(
+                f"{override}: {name}: no such key{hint}; must be one of {', '.join(error.allowed)}"
+            ) from error
+        raise InputError(_unknown_key(schema, override, values, frozenset())) from error
 
 
 def _as_text(values: Mapping[str, Any], text: str) -> str:
@@ -316,7 +321,7 @@ def _without_descriptions(values: dict[str, Any], of_files: Mapping[str, str], k
 
 def _resolved(schema: type, values: dict[str, Any]) -> dict[str, Any]:
     """Return `values` with references `${…}` replaced by what they refer to."""
-    if not any(_keys_with(lambda value: isinstance(value, str) and "${" in value, values)):
+    if not any(key_hints.keys_with(lambda value: isinstance(value, str) and "${" in value, values)):
         return values
     from omegaconf import OmegaConf  # here, because few configurations have one
     from omegaconf.errors import OmegaConfBaseException
@@ -409,75 +414,7 @@ def _choice(key: str, name: str) -> list[str]:
     return [f"{key}=local-tiny", f"{key}.checkpoint='{name}'", f"{key}.name='{called}'"]
 
 
-def _keys_with(test: Callable[[Any], bool], values: Any, key: str = "") -> Iterator[str]:
-    """Yield the dotted keys below `key` whose values pass `test`."""
-    if isinstance(values, dict | list):
-        for name, value in values.items() if isinstance(values, dict) else enumerate(values):
-            yield from _keys_with(test, value, f"{key}.{name}" if key else str(name))
-    elif test(values):
-        yield key
-
-
-def _hint_of_file(option: str) -> str:
-    """Return a hint with the user's file `option`.yaml or `option`.yml; empty if there is none."""
-    stem = option.removesuffix(".yml")
-    if Path(f"{stem}.yaml").is_file():
-        return f" (did you mean {stem}.yaml?)"
-    return f" (rename {stem}.yml to {stem}.yaml)" if Path(f"{stem}.yml").is_file() else ""
-
-
-def _hint_of_checkpoint(group: str, option: str) -> str:
-    """Return how to use a model that is not in `conf/`; empty if `option` does not name one."""
-    if group in ("model", "embedder", "image_model") and re.search("[:/]", option):
-        return f" (a model of the hub or a folder is {group}.checkpoint={option})"
-    return ""
-
-
-def _unknown_key(job: str, schema: type, override: str, values: Mapping[str, Any], named: Collection[str]) -> str:
-    """Return the message that the key of `override` does not exist, with the keys next to it.
-
-    Args:
-        values: the configuration without the override.
-        named: keys, or groups of keys, that are set.
-    """
+def _unknown_key(schema: type, override: str, values: Mapping[str, Any], named: Collection[str]) -> str:
+    """Return the message that the key of `override` does not exist; `values` is the configuration without it."""
     typed = override.removesuffix("=") if override.startswith("--") else override
-    node: Any = values
-    path = key_of(override).split(".")
-    depth, name = 0, path[0]
-    while isinstance(node, dict) and name in node and depth + 1 < len(path):
-        node, depth, name = node[name], depth + 1, path[depth + 1]
-    allowed = sorted(map(str, node)) if isinstance(node, dict) else []
-    hint = _hint(name, allowed, prefix="".join(f"{parent}." for parent in path[:depth]))
-    if not hint and not depth:
-        hint = _hint_below(name, node) or _hint_of_comments(name, schema) or _hint_of_required(node, named)
-    parent = f" in {'.'.join(path[:depth])}" if depth else ""
-    return f"{typed}: no such key{hint}; allowed{parent}: {', '.join(allowed) or 'no further keys'}"
-
-
-def _hint(name: str, allowed: Sequence[str], *, prefix: str = "") -> str:
-    near = [other for other in allowed if other.startswith(f"{name}_")]  # item for item_id
-    near = near or difflib.get_close_matches(name, allowed, n=1, cutoff=_NEAR)
-    near = near or [other for other in allowed if sorted(other) == sorted(name)]  # wti for wit
-    near = near or [other for other in allowed if difflib.get_close_matches(name, other.split("_"), cutoff=_NEAR)]
-    return f" (did you mean {prefix}{near[0]}?)" if near else ""
-
-
-def _hint_of_required(node: Mapping[str, Any], named: Collection[str]) -> str:
-    """Return the required keys that are not set, such as `queries=` for somebody who typed `input=`."""
-    missing = (name for name, value in node.items() if value == MISSING)
-    required = [f"{name}=" for name in missing if name != "out" and name not in named]
-    return f" (required: {', '.join(required)})" if required else ""
-
-
-def _hint_below(name: str, node: Mapping[str, Any]) -> str:
-    """Return a hint with the one key below `node` whose last part is, or begins with, `name`; empty otherwise."""
-    keys = _keys_with(lambda _: True, node)
-    longer = [key for key in keys if "." in key and key.rsplit(".", 1)[1].startswith(name) and "resources." not in key]
-    exact = [key for key in longer if key.rsplit(".", 1)[1] == name]
-    return f" (did you mean {(exact or longer)[0]}?)" if len(exact or longer) == 1 else ""
-
-
-def _hint_of_comments(name: str, schema: type) -> str:
-    """Return a hint with the only key whose explanation begins with `name`, such as `draw.n` for "size"."""
-    keys = [key for key, text in key_types.comments_below(schema) if re.match(rf"{re.escape(name)}\b", text)]
-    return f" (did you mean {keys[0]}?)" if len(keys) == 1 else ""
+    return f"{typed}: no such key{key_hints.of_unknown_key(key_of(override).split('.'), schema, values, named)}"

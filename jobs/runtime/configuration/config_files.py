@@ -20,6 +20,15 @@ from jobs.store.files.local_files import path_hint
 CONF = ROOT / "conf"
 # In a file's first comments: its keys belong to this package, such as _global_, not to the group.
 _PACKAGE = re.compile(r"(?:#.*\n)*# @package (\S+)")
+# Words of libyaml's messages -> what to do.
+_YAML_REMEDIES = {
+    "cannot start any token": "indent with spaces, not tabs, and quote a value that begins with @ or `",
+    "mapping values are not allowed": "quote a text with a colon and a space in it, and indent keys of one level alike",
+    "expected ',' or ']'": "a [ before this line has no ]",
+    "expected ',' or '}'": "a { before this line has no }",
+    "unexpected end of stream": "a quote before this line is not closed",
+    "expected <block end>": "indent keys of one level alike, and quote a text that begins with a quote or a bracket",
+}
 _SELF, _DEFAULTS = "_self_", "defaults"
 _EXPONENT = re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$")  # PyYAML's need a point and a sign
 T = TypeVar("T")
@@ -182,6 +191,5 @@ def describe_yaml_error(error: yaml.YAMLError, file: str) -> str:
     mark = getattr(error, "problem_mark", None)
     line = f", line {mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or str(error)
-    if "cannot start any token" in problem:
-        problem += "; indent with spaces, not tabs, and quote a value that begins with @ or `"
+    problem += next((f"; {remedy}" for words, remedy in _YAML_REMEDIES.items() if words in problem), "")
     return f"{file}{line}: not YAML ({problem})"

@@ -223,7 +223,7 @@ def _to_int(value: Any, key: str) -> int:
             return int(value)
     except ValueError:
         pass
-    raise InputError("must be a whole number", key=key, value=value)
+    raise InputError("must be a whole number", key=key, value=value, remedy=_without_marks(value, key))
 
 
 def _to_float(value: Any, key: str) -> float:
@@ -232,7 +232,13 @@ def _to_float(value: Any, key: str) -> float:
             return float(_POINT_FREE.sub("", value) if isinstance(value, str) else value)
     except ValueError:
         pass
-    raise InputError("must be a number", key=key, value=value)
+    raise InputError("must be a number", key=key, value=value, remedy=_without_marks(value, key))
+
+
+def _without_marks(value: Any, key: str) -> str | None:
+    """Return how to write a number that has a unit or separators, such as 300px or 1,000."""
+    number = re.sub(r"(?<=\d)[,' ](?=\d{3}\b)|\s*[A-Za-z%]+$", "", str(value))
+    return f"use {key}={number}" if number != str(value) and _NUMBER.fullmatch(number) else None
 
 
 def _to_text(value: Any, key: str) -> str:

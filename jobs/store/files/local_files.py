@@ -171,6 +171,7 @@ def _object(path: str, *, strict: bool) -> Object | None:
 
 
 _NAMES_SHOWN = 6
+_PICTURES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".gif")
 _PATH_LIST = re.compile(r"(^|/)\[[^\[\]]*\]$")  # a list given where a path is expected; few globs look like this
 
 _QUOTED_LIST = re.compile(r"""(^|/)(["'])\[.*\]\2$""")
@@ -183,6 +184,10 @@ def path_hint(path: str) -> str:
     """
     if _QUOTED_LIST.search(path):
         return "; the value has quotes inside: write one pair of quotes, around key=[…]"
+    if path.count("“") or path.count("”"):
+        return "; typographic quotes are part of the name: use ' or \", or none"
+    if any(mark in path and Path(path.partition(mark)[0]).exists() for mark in ",;"):
+        return "; several paths are written as a list, key=[a,b], where the key takes a list"
     if _PATH_LIST.search(path):
         return (
             "; not a list, but one path is needed: name one table, folder or file, or a glob of files, without brackets"
@@ -191,6 +196,8 @@ def path_hint(path: str) -> str:
 
 
 def _local_hint(wanted: Path) -> str:
+    if wanted.is_dir() and any(file.suffix.lower() in _PICTURES for file in wanted.iterdir()):
+        return f"; the folder has pictures, of which remine fetch source=folder source.path={wanted} makes a table"
     if wanted.is_dir():
         return "; the folder has no files that fit"
     folder = wanted.parent

@@ -93,7 +93,8 @@ def inspect(plan: TablePlan, *, resume: bool, overwrite: bool, locks: bool) -> P
     out = locations.absolute(plan.out)
     inputs = (source.uri for unit in plan.units for source in unit.inputs)
     if inside := next((uri for uri in inputs if uri.startswith(f"{out}/")), None):
-        raise InputError(f"out={out}: contains the input {inside}; use another out=")
+        relation = "is the table" if "/" not in inside.removeprefix(f"{out}/") else f"contains the input {inside}"
+        raise InputError(f"out={out}: {relation} that this job reads; use another out=")
     check_creatable(out)
     if table := table_around(out):
         raise InputError(f"out={out}: inside table {table}, which it would corrupt; use another out=")

@@ -423,12 +423,19 @@ def test_what_to_write_instead_of_a_value_alone(tmp_path: Path, monkeypatch: pyt
         ("input= a.csv", "input= has no value: remove the space after =, as in input=a.csv"),
         ("input=a.csv b.csv.gz", "the shell made several words of input=: quote it, as in 'input=*.csv'"),
         ("--input b.csv.gz a.csv", "the shell made several words of input=: quote it, as in 'input=*.csv.gz'"),
-        ("input=a nosuch", "use key=value or --key value"),
-        ("a.csv", "use key=value or --key value"),
+        ("input=a nosuch", "name the key of each value; did you mean out=nosuch?"),
+        ("a.csv", "name the key of each value; did you mean input=a.csv?"),
+        ("out=o a.csv", "name the key of each value; did you mean input=a.csv?"),
+        ("input=a out=o a.csv", "use key=value or --key value"),
+        ("input:a", "use input=a"),
+        ("-input a.csv", "use input=a.csv or --input a.csv"),
+        ("-o a.csv", "options are written in full, as in out=VALUE"),
+        ("ratings=[a, b]", "the shell divided the list of ratings= at a space: quote it, as in 'ratings=[a,b]'"),
     ]
 
     def check(arguments: str, remedy: str) -> None:
-        last = arguments.rpartition(" ")[2]
+        last = arguments.partition(" ")[0] if arguments.startswith("-") and "--" not in arguments else ""
+        last = last or arguments.rpartition(" ")[2]
         with pytest.raises(InputError, match=re.escape(f"job: '{last}' is not key=value; {remedy}")):
             to_overrides("job", Keys, arguments.split(" "))
 

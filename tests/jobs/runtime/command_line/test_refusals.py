@@ -241,7 +241,10 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "foreign out": (["curate", "input={f}/matches", "out={f}/foreign"], "{f}/foreign: not empty"),
     "out in a file": (["curate", "input={f}/matches", "out={f}/good.tsv/x"], "{f}/good.tsv/x: "),
-    "out is the input": (["curate", "input={f}/matches", "out={f}/matches"], "out={f}/matches: contains the input"),
+    "out is the input": (
+        ["curate", "input={f}/matches", "out={f}/matches"],
+        "out={f}/matches: is the table that this job reads",
+    ),
     "out inside a table": (
         ["curate", "input={f}/matches", "out={f}/matches/chosen"],
         "out={f}/matches/chosen: inside table {f}/matches",

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration import config
+from jobs.runtime.configuration import config, key_hints
 from jobs.runtime.configuration.config import Writing, check_plan
 from jobs.runtime.configuration.key_types import MISSING
 from tests.cases import check_cases
@@ -30,8 +30,8 @@ def test_the_nearest_of_the_allowed_names_is_meant() -> None:
     }
 
     def check(name: str, allowed: list[str], key: str) -> None:
-        assert config._hint(name, allowed) == meant(key)
-        assert config._hint(name, allowed, prefix="a.b.") == meant(f"a.b.{key}" if key else "")
+        assert key_hints.of_name(name, allowed) == meant(key)
+        assert key_hints.of_name(name, allowed, prefix="a.b.") == meant(f"a.b.{key}" if key else "")
 
     check_cases(check, cases)
 
@@ -47,13 +47,15 @@ def test_a_key_below_is_meant_if_no_other_has_its_name() -> None:
         "language": "corpus.language",  # rather than one that begins with it
         "lang": "",  # two begin with it
         "pa": "corpus.path",  # the other is of resources
-        "seed": "",
+        "seed": "corpus.seed or draw.seed",
         "least": "draw.number.least",
-        "actors": "",
         "limit": "",  # not below
         "umber": "",
     }
-    assert {name: config._hint_below(name, composed) for name in cases} == {
+    assert "did you mean resources.STAGE.actors, where STAGE is one of mine?" in key_hints.of_last_part(
+        "actors", composed
+    )
+    assert {name: key_hints.of_last_part(name, composed) for name in cases} == {
         name: meant(key) for name, key in cases.items()
     }
 
@@ -71,16 +73,16 @@ class Explained:
 
 def test_the_only_key_whose_explanation_begins_with_the_word_is_meant() -> None:
     cases = {"number": "rows", "delete": "overwrite", "picture": "", "n.mber": "", "rows": "", "first": ""}
-    assert {word: config._hint_of_comments(word, Explained) for word in cases} == {
+    assert {word: key_hints.of_comments(word, Explained) for word in cases} == {
         word: meant(key) for word, key in cases.items()
     }
 
 
 def test_required_keys_are_those_without_a_value_that_are_not_set() -> None:
     keys = {"out": MISSING, "queries": MISSING, "table": MISSING, "k": 1}
-    assert config._hint_of_required(keys, {"table"}) == " (required: queries=)"
-    assert config._hint_of_required(keys, set()) == " (required: queries=, table=)"
-    assert config._hint_of_required(keys, {"table", "queries"}) == ""
+    assert key_hints.of_required(keys, {"table"}) == " (required: queries=)"
+    assert key_hints.of_required(keys, set()) == " (required: queries=, table=)"
+    assert key_hints.of_required(keys, {"table", "queries"}) == ""
 
 
 def test_a_file_of_the_user_without_its_ending_is_meant(tmp_path: Path) -> None:
@@ -95,7 +97,7 @@ def test_a_file_of_the_user_without_its_ending_is_meant(tmp_path: Path) -> None:
         "folder": "",
         "gone": "",
     }
-    assert {name: config._hint_of_file(f"{tmp_path}/{name}") for name in cases} == cases
+    assert {name: key_hints.of_file(f"{tmp_path}/{name}") for name in cases} == cases
 
 
 def test_a_model_of_the_hub_is_a_checkpoint() -> None:
@@ -105,12 +107,12 @@ def test_a_model_of_the_hub_is_a_checkpoint() -> None:
         ("model", "tiny"): False,
         ("rubric", "org/name"): False,
     }
-    assert {key: f"{key[0]}.checkpoint={key[1]}" in config._hint_of_checkpoint(*key) for key in cases} == cases
+    assert {key: f"{key[0]}.checkpoint={key[1]}" in key_hints.of_option(*key, [], Explained) for key in cases} == cases
 
 
 def test_keys_of_values_are_dotted_also_in_lists() -> None:
     values = {"a": math.nan, "b": {"c": [1.0, {"d": math.nan}], "e": "nan"}, "f": None, "g": [[math.nan]]}
-    assert list(config._keys_with(lambda value: isinstance(value, float) and value != 1, values)) == [
+    assert list(key_hints.keys_with(lambda value: isinstance(value, float) and value != 1, values)) == [
         "a",
         "b.c.1.d",
         "g.0.0",

@@ -142,7 +142,7 @@ def test_a_table_is_not_written_where_its_input_lies(out: str, overwrite: bool) 
     before = contents(out)
     source = next(Path(out).glob("*.parquet"))
     derived = TablePlan(out, "node_images", {"rules": 1}, [Unit("a", tuple(find(str(source))))], {}, {}, derived=True)
-    with pytest.raises(InputError, match="contains the input"):
+    with pytest.raises(InputError, match="is the table that this job reads"):
         open_run(derived, resume=True, overwrite=overwrite, retry=[])
     assert contents(out) == before
 
