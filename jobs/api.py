@@ -20,7 +20,7 @@ from jobs.analysis.metrics_output import read_metrics
 from jobs.errors import InputError
 from jobs.metrics.metric import wide
 from jobs.runtime.command_line import cli, job_names
-from jobs.runtime.configuration.key_types import UNKNOWN, alternatives, type_of
+from jobs.runtime.configuration.key_types import alternatives, type_of
 from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.store.files import locations
@@ -59,12 +59,12 @@ def run(job: str, /, **keys: Any) -> Any:
 
 
 def _overrides(schema: type, keys: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return `key=value` of each key; a dict is one value only where the type of its key has no keys of its own."""
+    """Return `key=value` of each key; of a dict, of the keys below."""
     overrides = []
     for name, value in keys.items():
         key = f"{prefix}{name}"
         kind = type_of(schema, key)
-        if isinstance(value, Mapping) and (prefix or kind is not UNKNOWN):
+        if isinstance(value, Mapping):
             overrides += _overrides(schema, value, f"{key}.")
         else:
             is_list = any(get_origin(member) is list for member in alternatives(kind))

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from jobs.errors import InputError
+from jobs.errors import InputError, NotAnsweredError
 from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.config import RayConfig
@@ -28,13 +28,13 @@ from jobs.runtime.planning.spending import check_budget, left_of
 from jobs.runtime.process import console
 from jobs.runtime.process.console import say
 from jobs.store import table_plan
-from jobs.store.files import locations
 
 
 @dataclass
 class RunConfig:
     """Keys of `run`."""
 
+    SHORT = "pipeline.inputs"  # a pipeline's inputs may be written as keys of `run`
     out: str = MISSING  # the folder below which each step writes its table
     pipeline: PipelineConfig = conf_group("century", PipelineConfig)  # the list of jobs
     profile: ProfileConfig = conf_group("full", ProfileConfig)  # debug: small models of random weights
@@ -60,7 +60,10 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class StepResult:
-    """A completed step: its job, the job's return value, its wall-clock seconds, and its values if it is repeated."""
+    """A completed step: its job, the job's return value, its wall-clock seconds, and its values if it is repeated.
+
+    The value is None for a step that waits for people.
+    """
 
     job: str
     returned: Any
@@ -86,11 +89,12 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
     if unknown := [name for name in cfg.profile.set if name not in allowed]:
         raise InputError(f"no such job {unknown[0]}; must be one of {', '.join(allowed)}", key="profile")
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
-    _check_outputs(steps, loaded)
+    pipelines.check_outputs(steps, loaded)
     if cfg.plan:
         commands_of_steps = pipeline_commands.lines(steps, loaded, cfg.resources)
         return Plan([*commands_of_steps, *pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan))])
     results, budget = [], cfg.budget
+    waiting = {step.job for step in steps if step.waits}
     for number, (step, config_of_step, (_, overrides)) in enumerate(zip(steps, loaded, prepared, strict=True), 1):
         label = pipelines.label(step)
         say(f"[{number}/{len(loaded)}] {label}")
@@ -98,14 +102,27 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
             config_of_step.budget = budget
         begun = time.monotonic()
         with console.fields(step=f"{number}/{len(loaded)} {label}"):
-            returned = cli.execute_loaded(step.job, config_of_step, overrides)
+            returned = _run(step, config_of_step, overrides)
         if budget is not None and isinstance(returned, Mapping):
             budget = left_of(budget, returned, time.monotonic() - begun)
         results.append(StepResult(step.job, returned, time.monotonic() - begun, label))
     say(f"run: pipeline {cfg.pipeline.name}, profile {cfg.profile.name}")
+    width = max((len(result.label) for result in results), default=0)
     for result in results:
-        say(f"  {result.label:8} {result.seconds:8.1f} s")
+        waits = "  waits for people: run the same command again" * (result.returned is None and result.job in waiting)
+        say(f"  {result.label:{width}} {result.seconds:8.1f} s{waits}")
     return results
+
+
+def _run(step: Step, config_of_step: Any, overrides: Sequence[str]) -> object:
+    """Run a step and return what its job returns; None if it may wait for people, who have not answered yet."""
+    try:
+        return cli.execute_loaded(step.job, config_of_step, overrides)
+    except NotAnsweredError as error:
+        if not step.waits:
+            raise
+        say(f"{step.job}: waits for people: {error}")
+        return None
 
 
 def _with_limit(cfg: RunConfig) -> Sequence[Step]:
@@ -120,25 +137,6 @@ def _with_limit(cfg: RunConfig) -> Sequence[Step]:
 
 def _key_names(job: str) -> set[str]:
     return {key.name for key in fields(cli.job(job).schema)}
-
-
-def _check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
-    """Check that no two steps write one table.
-
-    Raises:
-        InputError: two steps have the same `out`.
-    """
-    writers: dict[str, str] = {}
-    for number, (step, config_of_step) in enumerate(zip(steps, loaded, strict=True), 1):
-        if (out := getattr(config_of_step, "out", None)) is None:
-            continue
-        place, writer = locations.absolute(out), f"step {number} ({pipelines.label(step)})"
-        if place in writers:
-            raise InputError(
-                f"out={out}: written by {writers[place]} and {writer}; give each step its own out, a repeated step "
-                "with all its variables, as in out: ${out}/ratings/${each.model}"
-            )
-        writers[place] = writer
 
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:

@@ -20,6 +20,8 @@ CODE = sorted([*(ROOT / "jobs").rglob("*.py"), *(ROOT / "actors").rglob("*.py")]
 READERS_OWN = {
     "my_rubric.yaml",
     "mood.yaml",
+    "NAME_study.yaml",
+    "mood_study.yaml",
     "my_paper.yaml",
     "my_targets.txt",
     "FILE.yaml",

@@ -61,7 +61,8 @@ def problems(texts: dict[str, str], check: Callable[[str, list[str]], None]) -> 
             try:
                 if not {"--help", "--cfg", "--version"} & set(arguments):
                     loaded = cli.job(job)
-                    check(job, to_overrides(job, loaded.schema, arguments, positional=loaded.positional))
+                    words = [re.sub(r"^pipeline=.*\.yaml$", "pipeline=study", word) for word in arguments]
+                    check(job, to_overrides(job, loaded.schema, words, positional=loaded.positional))
             except InputError as error:
                 results.append(f"{place}: {job} {' '.join(arguments)}: {error}")
     return results

@@ -8,7 +8,7 @@ import pytest
 
 from actors.local_models import resolve
 from jobs import run
-from jobs.errors import InputError
+from jobs.errors import InputError, NotAnsweredError
 from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
@@ -213,7 +213,7 @@ def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_missing_or_unknown_is_named() -> None:
-    with pytest.raises(InputError, match=r"pipeline\.inputs\.\w+=.*: required"):
+    with pytest.raises(InputError, match=r"corpus=: required; remine run pipeline=century --help"):
         config.load("run", RunConfig, ["pipeline=century", "out=/r"])
     with pytest.raises(
         InputError, match=r"resources=nope: no such option; must be one of cluster, gpu-node, gpus-8, laptop"
@@ -251,3 +251,53 @@ def test_a_plan_prints_the_steps_as_commands_and_runs_nothing(
     assert config.load("mine", cli.job("mine").schema, mine).terms.path == ["my terms.csv"]
     report = shlex.split(printed_commands[-1])[2:]
     assert config.load("report", cli.job("report").schema, report).ratings == ["/r/ratings/labels*"]
+
+
+def test_inputs_of_a_pipeline_are_keys_of_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each in the three forms of a key, and a value or file with the name of an input stays what it is."""
+    forms = [
+        ["pipeline=study", "set=by", "photos=p", "rubric=mood.yaml", "models=[a,b]", "people=2", "per_item=1"],
+        ["--pipeline", "study", "--set", "by", "--photos=p", "rubric=mood.yaml", "--models", "a", "b", "--people", "2",
+         "--per-item", "1"],
+        ["pipeline=study", "pipeline.inputs.set=by", "photos=p", "rubric=mood.yaml", "models=a", "models=b", "people=2",
+         "per_item=1"],
+    ]  # fmt: skip
+    for words in forms:
+        overrides = cli.to_overrides("run", RunConfig, [*words, "out=R"])
+        inputs = config.load("run", RunConfig, overrides).pipeline.inputs
+        assert (inputs["set"], inputs["photos"], inputs["models"], inputs["people"], inputs["per_item"]) == (
+            "by", "p", ["a", "b"], 2, 1
+        )  # fmt: skip
+    # limit is a key of run, not an input; century has no input `set`
+    assert cli.to_overrides("run", RunConfig, ["pipeline=study", "limit=3"]) == ["pipeline=study", "limit=3"]
+    assert cli.to_overrides("run", RunConfig, ["pipeline=century", "set=x"]) == ["pipeline=century", "set=x"]
+    cases = {"photo=x": "did you mean photos?", "rubic=x": "did you mean rubric?", "model=x": "did you mean models?"}
+    for word, hint in cases.items():
+        assert cli.main("run", ["pipeline=study", "out=R", word]) == 2
+        assert hint in capsys.readouterr().err
+    assert cli.main("run", ["pipeline=study", "--help"]) == 0
+    assert "  set: ??? # CSV" in capsys.readouterr().out
+    assert cli.main("run", ["pipeline=stdy", "--help"]) == 2
+    assert "did you mean study?" in capsys.readouterr().err
+
+
+def test_a_step_that_waits_for_people_does_not_end_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_step(job: str, loaded: Any, overrides: Any) -> str:
+        if loaded.inputs == ["R"]:
+            raise NotAnsweredError("has no answer yet")
+        return job
+
+    monkeypatch.setattr(cli, "execute_loaded", run_step)
+    for waits in (True, False):
+        listed = [Step("ls", {"inputs": ["R"]}, waits=waits), Step("ls", {"inputs": ["S"]})]
+        cfg = RunConfig(out="/r", pipeline=PipelineConfig("p", steps=listed), profile=ProfileConfig("q"))
+        if waits:
+            results = run.execute(cfg)
+            assert isinstance(results, list)
+            assert [result.returned for result in results] == [None, "ls"]
+            assert "ls: waits for people: has no answer yet" in capsys.readouterr().out
+        else:
+            with pytest.raises(NotAnsweredError):
+                run.execute(cfg)

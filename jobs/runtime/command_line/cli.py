@@ -164,10 +164,12 @@ def _exit_code(name: str, arguments: list[str]) -> int:
 
 def _main(name: str, arguments: list[str]) -> None:
     if {"-h", "--help"} & set(arguments) or arguments == ["help"]:
+        config.with_full_keys(name, job(name).schema, arguments)  # refuses a file that does not exist
         say((importlib.import_module(job_names.module_of(name)).__doc__ or "").strip())
         if job_names.steps_of(name):
             say("\n" + "\n".join(job_names.step_lines(name)))
         say("\n" + help_text.render(name, job(name).schema, pools=job(name).pools))
+        say("\n".join(help_text.short_keys(job(name).schema, arguments)))
         say(FORMS + " -v is timings=true." * has_timings(job(name).schema))
     elif "--version" in arguments:
         say(extras.version())
@@ -252,6 +254,7 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
     Raises:
         InputError: an option without a value, a value that belongs to no key, or a list given in both forms.
     """
+    arguments = config.with_full_keys(job, schema, arguments)
     named = {_named_key(schema, argument) for argument in arguments}
     alone = [key for key in positional if key not in named or _is_list(schema, key)]
     pairs = list(_pairs(job, schema, list(arguments), alone, named))

@@ -6,6 +6,7 @@ the available files.
 """
 
 import inspect
+import re
 import shutil
 import textwrap
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -157,6 +158,21 @@ def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | No
     return "\n\n".join(
         "\n".join([title, *(_lines(key, width) for key in entries)]) for title, entries in sections if entries
     )
+
+
+def short_keys(schema: type, words: Sequence[str]) -> list[str]:
+    """Return the keys that may be written short, with their comments, as the file of the chosen option has them.
+
+    Args:
+        words: the words of the command line, which choose the option.
+    """
+    chosen = [(group, option) for group, option in config.group_of_short(schema, words).items() if option]
+    mapping = getattr(schema, "SHORT", "").rpartition(".")[2]
+    lines = []
+    for group, option in chosen:
+        block = re.search(rf"^ *{mapping}:\n((?: +.*\n|\n)+)", config_files.text_of(group, option), re.MULTILINE)
+        lines += ["", f"Keys of {group}={option}, where ??? is required:", *(block[1].splitlines() if block else [])]
+    return lines
 
 
 def _is_common(name: str) -> bool:

@@ -18,7 +18,7 @@ JOBS = tuple(sorted([*_FILES, *STEPS]))
 COMMANDS = tuple(dict.fromkeys(job.partition(" ")[0] for job in JOBS))  # the words after `remine`
 # Heading of `remine` -> commands, in the order in which a study needs them.
 GROUPS = {
-    "Your study": "items fetch judge annotate import_ratings report view export release",
+    "Your study": "init items fetch judge annotate import_ratings report view export release",
     "From a corpus": "terms mine curate embed retrieve candidates choose",
     "More kinds of rating": "generate parse loglik calibrate zero_shot questions question_scores mark_spans pairs "
     "prompts generate_images",
@@ -35,7 +35,8 @@ _OTHER_WORDS = {
     "import_ratings": "import read load ratings answers",
     "report": "metrics agreement plot plots results summary summarize figures",
     "fetch": "download pictures images photos get",
-    "items": "init new create start add",
+    "init": "new create start begin template",
+    "items": "add",
     "view": "show browse serve open gallery app",
     "export": "save csv dump",
     "ls": "list tables status info",

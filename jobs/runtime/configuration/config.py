@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import pairwise
 from typing import Any, get_args, get_origin
 
 from actors.errors import FileError, first_line
@@ -35,6 +36,7 @@ from jobs.runtime.configuration.resources import Resources, check
 
 CALIBRATE = "calibrate"  # a value of plan=
 _REFERENCE = re.compile(r"\$\{([^${}:]+)(:?)[^{}]*\}")  # to a key, or to a resolver with its arguments
+_FIRST_NAME = re.compile(r"(--(?=[\w.-]+(?:=|$))|\+*(?=[\w.-]+=))([\w-]+)")  # of the key of --key, --key= or key=
 _GLOBAL = "_global_"  # the package of a file that also sets keys outside its group
 _CHECKPOINT, _NAME = "checkpoint", "name"
 _DESCRIBED = ("revision", "pretrained", "memory_gb", "licence")  # keys that describe the checkpoint of a file of conf/
@@ -105,12 +107,15 @@ def load(job: str, schema: type, overrides: Sequence[str]) -> Any:
     Raises:
         InputError: an unknown key or option, a value of the wrong type, or a required key without a value.
     """
+    overrides = with_full_keys(job, schema, overrides)
     values = compose(job, schema, overrides)
     # Before references are resolved: `prepare` may have to do that.
     if missing := sorted(key_hints.keys_with(lambda value: value == MISSING, values)):
-        keys = ", ".join(f"{key}=" for key in missing)
+        keys = ", ".join(f"{short_key(schema, key)}=" for key in missing)
         comment = dict(comments_below(schema)).get(missing[0], "") if len(missing) == 1 else ""
-        raise InputError(f"{keys}: required; remine {job} --help explains every key{f' ({comment})' * bool(comment)}")
+        group = "".join(f" {name}={option}" for name, option in group_of_short(schema, overrides).items())
+        explained = f"remine {job}{group} --help explains every key{f' ({comment})' * bool(comment)}"
+        raise InputError(f"{keys}: required; {explained}")
     if (prepare := getattr(schema, "prepare", None)) is not None:
         values = prepare(values)
     with _of(job):
@@ -153,17 +158,73 @@ def compose(job: str, schema: type, overrides: Sequence[str]) -> dict[str, Any]:
         unknown = (override for override in overrides if type_of(schema, key_of(override)) is UNKNOWN)
         if (override := next(unknown, None)) is not None:
             named = {key_of(other).partition(".")[0] for other in overrides}
-            raise InputError(_unknown_key(schema, override, compose(job, schema, []), named))
+            of_groups = [other for other in overrides if key_of(other) in groups(schema)]
+            raise InputError(_unknown_key(schema, override, compose(job, schema, of_groups), named))
         chosen = config_files.chosen_options(schema, overrides)
-        values = defaults(schema)
-        for name, option in chosen.items():
-            if option is not None:
-                values = _with_file(job, schema, values, name, option)
+        values = _of_files(job, schema, chosen)
         checkpoints = _checkpoints(values)
         for override in overrides:
             if key_of(override) not in chosen:
                 values = _with_override(job, schema, values, override)
         return _without_descriptions(values, checkpoints, set(map(key_of, overrides)))
+
+
+def _of_files(job: str, schema: type, chosen: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the default values with those of the files of the chosen options."""
+    values = defaults(schema)
+    for name, option in chosen.items():
+        if option is not None:
+            values = _with_file(job, schema, values, name, option)
+    return values
+
+
+def with_full_keys(job: str, schema: type, words: Sequence[str]) -> list[str]:
+    """Return the words of a command line with the full keys of those that may be written short.
+
+    The class attribute `SHORT` of a schema names a mapping of a group, such as `pipeline.inputs`: `set=` stands for
+    `pipeline.inputs.set=` if the chosen file has this key and the schema has no key `set`.
+
+    Raises:
+        InputError: the file of the group cannot be read.
+    """
+    group = group_of_short(schema, words)
+    if not group:
+        return list(words)
+    with _of(job):
+        names = _short_keys(schema, _of_files(job, schema, group))
+    full = {name: f"{schema.SHORT}.{name}" for name in names}  # type: ignore[attr-defined]
+
+    def complete(word: str) -> str:
+        match = _FIRST_NAME.match(word)
+        name = match[2].replace("-", "_") if match else ""
+        return f"{match[1]}{full[name]}{word[match.end() :]}" if match and name in full else word
+
+    return [complete(word) for word in words]
+
+
+def short_key(schema: type, key: str) -> str:
+    """Return how a key may be written: without the mapping that `SHORT` of its schema names."""
+    rest = key.removeprefix(f"{getattr(schema, 'SHORT', key)}.")
+    return key if rest.partition(".")[0] in hints(schema) else rest
+
+
+def group_of_short(schema: type, words: Sequence[str]) -> dict[str, str | None]:
+    """Return the option of the group that has the mapping `SHORT` of a schema; empty if the schema has none."""
+    if (mapping := getattr(schema, "SHORT", None)) is None:
+        return {}
+    pairs = [f"{key}={value}" for key, value in pairwise(words) if key.startswith("--") and "=" not in key]
+    chosen = config_files.chosen_options(schema, [word.removeprefix("--") for word in (*words, *pairs)])
+    group = mapping.partition(".")[0]
+    return {group: chosen[group]}
+
+
+def _short_keys(schema: type, values: Any) -> dict[str, Any]:
+    """Return the values of the keys that may be written without the mapping that `SHORT` of a schema names."""
+    if (mapping := getattr(schema, "SHORT", None)) is None:
+        return {}
+    for name in mapping.split("."):
+        values = values[name]
+    return {str(name): value for name, value in values.items() if name not in hints(schema)}
 
 
 def key_of(override: str) -> str:
@@ -417,4 +478,5 @@ def _choice(key: str, name: str) -> list[str]:
 def _unknown_key(schema: type, override: str, values: Mapping[str, Any], named: Collection[str]) -> str:
     """Return the message that the key of `override` does not exist; `values` is the configuration without it."""
     typed = override.removesuffix("=") if override.startswith("--") else override
+    values = {**_short_keys(schema, values), **values}
     return f"{typed}: no such key{key_hints.of_unknown_key(key_of(override).split('.'), schema, values, named)}"

@@ -134,6 +134,13 @@ def read_option(group: str, option: str) -> tuple[Part, ...]:
         raise InputError(f"{group}={error}") from error
 
 
+def text_of(group: str, option: str) -> str:
+    """Return the text of an option's file, which may be the path of a user's; InputError if it cannot be read."""
+    uri = locations.absolute(option) if option.endswith(".yaml") else str(CONF / group / f"{option}.yaml")
+    with locations.named_errors(option):
+        return locations.read_bytes(uri).decode("utf-8-sig", "replace")
+
+
 @functools.cache
 def _own_part(path: Path, group: str) -> Part:
     """Return the package and the keys of a file of conf/; cached, since a pipeline composes many configurations."""

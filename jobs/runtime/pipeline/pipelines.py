@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from jobs.errors import InputError
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.key_types import MISSING
+from jobs.store.files import locations
 
 _LOOKED_UP = ("fetch", "import_ratings", "kb", "terms")
 
@@ -31,8 +32,10 @@ class Step:
 
     job: str = MISSING
     set: dict[str, Any] = field(default_factory=dict)  # keys of the job
-    for_each: dict[str, Any] = field(default_factory=dict)  # variable -> list of values; empty: the step runs once
+    # variable -> list of values, or one value; empty: the step runs once
+    for_each: dict[str, Any] = field(default_factory=dict)
     when: dict[str, Any] = field(default_factory=dict)  # input -> the value, or glob, that it must have; null: none
+    waits: bool = False  # continue without the step while people have not answered what it reads
     each: dict[str, Any] = field(default_factory=dict)  # the values of a step that `expand` made; not for files
 
 
@@ -81,7 +84,7 @@ def expand(composed: dict[str, Any]) -> dict[str, Any]:
             replacing = leaves(_resolved(changed, where, values))
             # A list such as `image_models` replaces the step's single `image_model`.
             kept = {key: value for key, value in keys.items() if f"{key.partition('.')[0]}s" not in replacing}
-            steps.append(asdict(Step(job=step.job, set=kept | replacing, each=values)))
+            steps.append(asdict(Step(job=step.job, set=kept | replacing, waits=step.waits, each=values)))
     pipeline = composed["pipeline"] | {"steps": steps}
     profile = composed["profile"] | {"set": {job: {} for job in composed["profile"]["set"]}}
     return composed | {"pipeline": pipeline, "profile": profile}
@@ -117,10 +120,29 @@ def label(step: Step) -> str:
     return " ".join([step.job, *(f"{name}={value}" for name, value in step.each.items())])
 
 
+def check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
+    """Check that no two steps write one table.
+
+    Raises:
+        InputError: two steps have the same `out`.
+    """
+    writers: dict[str, str] = {}
+    for number, (step, config_of_step) in enumerate(zip(steps, loaded, strict=True), 1):
+        if (out := getattr(config_of_step, "out", None)) is None:
+            continue
+        place, writer = locations.absolute(out), f"step {number} ({label(step)})"
+        if place in writers:
+            raise InputError(
+                f"out={out}: written by {writers[place]} and {writer}; give each step its own out, a repeated step "
+                "with all its variables, as in out: ${out}/ratings/${each.model}"
+            )
+        writers[place] = writer
+
+
 def _check_inputs(pipeline: DictConfig) -> None:
     for name, allowed in (pipeline.get("choices") or {}).items():
         if (value := pipeline.inputs.get(name)) not in allowed:
-            raise InputError(f"pipeline.inputs.{name}={value}: must be one of {', '.join(map(str, allowed))}")
+            raise InputError(f"{name}={value}: must be one of {', '.join(map(str, allowed))}")
     for name, others in (pipeline.get("needs") or {}).items():
         where = f"pipeline={pipeline.name}, needs.{name}"
         if _hold(others, pipeline.inputs, where) and _is_empty(pipeline.inputs.get(name)):
@@ -131,7 +153,7 @@ def _check_inputs(pipeline: DictConfig) -> None:
             why = " and ".join(
                 filter(None, [f"with {needed}" if needed else "", f"without {absent}" if absent else ""])
             )
-            raise InputError(f"required {why}", key=f"pipeline.inputs.{name}")
+            raise InputError(f"required {why}", key=name)
 
 
 def _hold(conditions: Any, inputs: DictConfig, where: str) -> bool:
@@ -177,14 +199,15 @@ def _combinations(step: DictConfig, where: str) -> Iterator[dict[str, Any]]:
     """Yield each combination of the step's values, the last variable changing fastest; an empty one if it has none."""
     variables = _resolved(step.get("for_each") or {}, where, {})
     for name, values in variables.items():
-        if not isinstance(values, list):
+        if isinstance(values, Mapping) or (_is_empty(values) and values != []):
             raise InputError(f"{where}: for_each.{name}={values}: expected a list, as in [a,b]")
-        if not values:
+        if values == []:
             raise InputError(
                 f"{where}: for_each.{name}=[]: the step would not run, and later steps would miss its table; "
                 "give at least one value"
             )
-    for values in itertools.product(*variables.values()):
+    lists = [values if isinstance(values, list) else [values] for values in variables.values()]
+    for values in itertools.product(*lists):
         yield dict(zip(variables, values, strict=True))
 
 

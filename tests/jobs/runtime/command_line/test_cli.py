@@ -127,11 +127,11 @@ def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> No
 
     def check(typed: str, meant: str) -> None:
         assert commands.run_command([typed, "input=x"]) == 2
-        assert f"no such job (did you mean {meant}?); a study of your own uses items, " in capsys.readouterr().err
+        assert f"no such job (did you mean {meant}?); a study of your own uses init, items, " in capsys.readouterr().err
 
     check_cases(check, cases)
     assert commands.run_command(["xyzzy"]) == 2
-    assert capsys.readouterr().err.startswith("error: xyzzy: no such job; a study of your own uses items, ")
+    assert capsys.readouterr().err.startswith("error: xyzzy: no such job; a study of your own uses init, items, ")
 
 
 def test_steps_are_jobs_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def completed(job: str, *overrides: str) -> tuple[tuple[str, ...], Any]:
             loaded = config.load(job, cli.job(job).schema, [*overrides, *arguments])
         except InputError as error:
             missing = re.search(r"^(.*=): required; ", str(error)) or re.search(
-                r"(pipeline\.[\w.]+): required", str(error)
+                r"^(?:run: )?(\w+): required with", str(error)
             )
             if missing is None:
                 raise
@@ -289,7 +289,9 @@ def test_every_file_opens_with_the_command_that_runs_it() -> None:
 
 # Files of groups; the others are read by name.
 OPTIONS = [
-    p for p in FILES if p.parent not in (CONF, *(CONF / name for name in ("measured", "prices", "zero_shot_template")))
+    p
+    for p in FILES
+    if p.parent not in (CONF, *(CONF / name for name in ("measured", "prices", "study", "zero_shot_template")))
 ]
 
 

@@ -109,7 +109,7 @@ def test_what_cannot_be_repeated_is_refused_before_the_first_step(
 ) -> None:
     cases = [
         ({}, ["pipeline.inputs.things=[]"], "for_each.thing=[]"),
-        ({}, ["pipeline.inputs.things=bread"], "for_each.thing=bread: expected a list"),
+        ({}, ["pipeline.inputs.things={a: bread}"], "for_each.thing={'a': 'bread'}: expected a list"),
         ({}, ["pipeline.inputs.things=[bread,bread]"], "written by step 1 (prompts thing=bread place=Peru) and step 2"),
         ({"out": 'out: "${out}/${each.place}"'}, [], "written by step 1"),
         ({"out": 'out: "${out}/${each.nothing}"'}, [], "variables of the step: ${each.thing}, ${each.place}"),
@@ -170,6 +170,7 @@ def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path) -> None:
         ([], ["all", "urls", "nobody", "a-mine"]),
         (["pipeline.inputs.source=folder"], ["all", "folder", "nobody", "a-mine"]),
         (["pipeline.inputs.models=[]"], ["all", "urls", "nobody"]),
+        (["models=b"], ["all", "urls", "nobody", "b-mine"]),  # an input as a key of `run`, and a list of one
         (["pipeline.inputs.people=p.csv"], ["all", "urls", "people", "a-mine"]),
         (["pipeline.inputs.models=[qwen2.5-vl,/y/b.yaml]"], ["all", "urls", "nobody", "qwen2.5-vl-mine", "b-mine"]),
     ]
@@ -206,8 +207,8 @@ def test_steps_are_jobs_other_than_those_that_run_steps(
 @pytest.mark.parametrize(
     ("file", "overrides", "message"),
     [
-        (OPTIONAL, ["pipeline.inputs.source=web"], "pipeline.inputs.source=web: must be one of urls, folder"),
-        (OPTIONAL, ["pipeline.inputs.path=null"], "pipeline.inputs.path: required with source=urls and without people"),
+        (OPTIONAL, ["pipeline.inputs.source=web"], "error: source=web: must be one of urls, folder"),
+        (OPTIONAL, ["pipeline.inputs.path=null"], "error: path: required with source=urls and without people"),
         (
             OPTIONAL.replace("when: {people:", "when: {persons:"),
             [],
