@@ -5,8 +5,9 @@
     remine export R ratings.parquet
 
 One row per rating: the picture with its title, URLs and licence, the item with its attributes and correct answers, the
-question with its text, the rater, and the answer with its label, score and status. Rows whose status is not ok are
-kept, without a score. docs/results.md reads the file with pandas, Polars, DuckDB and datasets.
+question with its text, the rater, and the answer with its label, score, status and, from models, the probability of
+each allowed answer (`p_ANSWER`). Rows whose status is not ok are kept, without a score. docs/results.md reads the file
+with pandas, Polars, DuckDB and datasets.
 """
 
 import codecs
@@ -22,7 +23,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from actors.quantities import quantity
-from jobs.analysis.flat_table import FlatTable
+from jobs.analysis.flat_table import FlatTable, answers_with_probabilities
 from jobs.corpora.cell_texts import escape_rows
 from jobs.errors import InputError
 from jobs.inventory.found import find_rated_run
@@ -87,6 +88,7 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
         images=open_table(cfg.images, "images", key="images") if cfg.images else None,
         rubrics=read_rubrics(sources),
         exclusion_filter=exclusion_filter,
+        answers=answers_with_probabilities(sources),
     )
     by_status: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="remine-") as folder:

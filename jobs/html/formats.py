@@ -1,6 +1,8 @@
 """What all pages share: their style, attributes that name a region, and formats of numbers, shares and addresses."""
 
+import posixpath
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,3 +52,10 @@ def link(url: str | None) -> str | None:
 def writable(html: str) -> str:
     """Return a page or figure whose characters HTML, XML and UTF-8 allow; others are replaced."""
     return _UNWRITABLE.sub("\ufffd", html)
+
+
+def without_shared_folders(uris: Sequence[str]) -> list[str]:
+    """Return local paths below the folder around all of them: a page that is sent to others does not show a disk."""
+    local = [uri for uri in uris if uri.startswith("/")]
+    around = len(posixpath.dirname(posixpath.commonpath(local)).rstrip("/")) + 1 if local else 0
+    return [uri[around:] if uri.startswith("/") else uri for uri in uris]

@@ -19,7 +19,7 @@ from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.corpora.vectors import matrix_of
 from jobs.curation.curation_steps import MATCHED, READ, CurationStep, steps_of
 from jobs.curation.record_arrays import HashIndex, unique_codes
-from jobs.html.formats import in_words
+from jobs.html.formats import in_words, without_shared_folders
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
 from jobs.judging.sent_prompts import PromptTexts
@@ -293,10 +293,11 @@ def _lede(images: TableSource | None, distributions: Distributions) -> str:
 
 
 def _provenance(sources: Sequence[TableSource], versions: Mapping[str, str]) -> list[tuple[str, str]]:
+    placed = list(zip(sources, without_shared_folders([source.uri for source in sources]), strict=True))
     return [
         ("time", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())),
         # The identity says how the rows were made, the objects what they are: two files may be read in one way.
-        *((s.name, f"{s.uri} (identity {s.identity}, objects {s.whole().etag})") for s in sources),
+        *((s.name, f"{place} (identity {s.identity}, objects {s.whole().etag})") for s, place in placed),
         *((f"last run of {source.name}", text) for source in sources if (text := _spent(source))),
         ("code", versions["code"]),
         *((name, version) for name, version in sorted(versions.items()) if name != "code"),

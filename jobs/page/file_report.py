@@ -15,6 +15,7 @@ from jobs.analysis.file_analysis import (
 from jobs.analysis.metrics_output import metric_lines, refuse_foreign, write_metrics
 from jobs.corpora.user_tables import find_file
 from jobs.errors import InputError
+from jobs.html.formats import without_shared_folders
 from jobs.page.page_contents import Page, letters_of
 from jobs.page.page_figures import page_figures, plot_files
 from jobs.page.render import render
@@ -68,11 +69,12 @@ def report_of_file(cfg: RatedFile) -> Manifest:
     manifest = write_metrics(cfg.out, metrics, inputs=files, identity=identity, settings=settings)
     out = locations.absolute(cfg.out)
     figures, left_out = page_figures(metrics, analysis.observations, {}, letters=letters_of(analysis.distributions, ()))
+    places = without_shared_folders([o.uri for o in files])
     page = Page(
         title=cfg.title or "Metrics",
         lede=f"{cfg.task} of {files[0].uri.rsplit('/', 1)[-1]}",
         summary=summarize(analysis.distributions, metrics, {}),
-        provenance=[("input", o.uri) for o in files] + sorted(manifest["versions"].items()),
+        provenance=[*(("input", place) for place in places), *sorted(manifest["versions"].items())],
         distributions=analysis.distributions,
         metrics=metrics,
         figures=figures,

@@ -34,7 +34,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     answers = kept_rubric.of_answers("r", ["1", "2", "3"], ordinal=True)
     model = [
-        rating(RED["image_id"], "m", "fit", "3", expected=2.5, probabilities=[0.0, 0.5, 0.5]),
+        rating(RED["image_id"], "m", "fit", "3", expected=2.5, answers=list("123"), probabilities=[0.0, 0.5, 0.5]),
         rating(BLUE["image_id"], "m", "fit", None),
         rating("pair", "m", "fit", "2"),
     ]
@@ -69,6 +69,7 @@ def test_a_row_has_its_picture_its_item_and_its_words(study: Path, capsys: pytes
     red = rows[RED["image_id"], "fit"]
     assert red | {"page_title": "Red", "author": "Ada", "source_url": "https://i/red.jpg", "label": "3"} == red
     assert (red["score"], red["expected"], red["region"], red["kind"]) == (3.0, 2.5, None, None)
+    assert [red[f"p_{answer}"] for answer in "123"] == [0.0, 0.5, 0.5]
     failed = rows[BLUE["image_id"], "fit"]
     assert (failed["status"], failed["score"], failed["page_title"]) == ("unparsed", None, "Blue")
     pair = rows["pair", "fit"]
@@ -76,6 +77,7 @@ def test_a_row_has_its_picture_its_item_and_its_words(study: Path, capsys: pytes
     assert (pair["page_title"], pair["gold"], pair["region"], pair["item_status"]) == ("Blue", "1; 2", "north", "draft")
     assert (pair["status"], pair["score"]) == ("ok", 2.0)
     person = rows[RED["image_id"], "look"]
+    assert [person[f"p_{answer}"] for answer in "123"] == [pair["p_1"], failed["p_2"], None] == [None] * 3
     assert (person["rater"], person["value"], person["label"], person["question_text"]) == ("p1", "good", None, None)
 
 

@@ -53,9 +53,11 @@ def test_agreement_of_a_csv(tmp_path, capsys):
         counts = [r for r in csv.DictReader(output) if r["metric"] == "alpha" and r["level"] == "ordinal"]
     assert float(counts[0]["value"]) == pytest.approx(alpha["value"])
     page = html.unescape((tmp_path / "F" / "index.html").read_text(encoding="utf-8"))
-    shown = ("Krippendorff’s α (ordinal)", "My & study", "agreement of it, é.csv", str(file), platform.python_version(),
-             "Heat map of Cohen's kappa", "The distribution of each rater’s answers")  # fmt: skip
+    shown = ("Krippendorff’s α (ordinal)", "My & study", "agreement of it, é.csv", f"<code>{file.name}</code>",
+             platform.python_version(), "Heat map of Cohen's kappa", "The distribution of each rater’s answers",
+             )  # fmt: skip
     assert [text for text in shown if text not in page] == []
+    assert str(tmp_path) not in page  # a page that is sent to others does not show a disk
 
 
 def test_metrics_csv_has_no_two_columns_of_one_name(tmp_path):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.flat_table import FlatTable
+from jobs.analysis.flat_table import FlatTable, answers_with_probabilities
 from jobs.judging.kept_rubric import Rubrics, of_levels
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
@@ -132,3 +132,27 @@ def test_a_local_file_has_no_folders(tmp_path: Path, source: str, shown: str) ->
     images = [{"image_id": "q", "rendition": "original", "source_url": source, "status": "ok"}]
     (row,) = joined(tmp_path, table_of(tmp_path, images=images), rating("q", "m", "q", "1"))
     assert row["source_url"] == shown
+
+
+def test_probabilities_are_those_of_the_answers_of_each_question(tmp_path: Path) -> None:
+    """Questions differ in their answers, some rows have none, and one list is shorter than its answers."""
+    cases: list[tuple[list[str], list[float] | None]] = [
+        (["1", "2"], [0.25, 0.75]), (["no", "yes"], [0.9, 0.1]), (["1", "2"], None), (["2", "1"], [0.0, 1.0]),
+        (["1", "2"], [0.5]),
+    ]  # fmt: skip
+    ratings = [
+        rating(f"i{n}", "m", "q", "1", answers=answers, probabilities=probabilities)
+        for n, (answers, probabilities) in enumerate(cases)
+    ]
+    source = open_table(write_units(tmp_path / "ratings", "ratings", [ratings[:2], ratings[2:]]))
+    answers = answers_with_probabilities([source])
+    assert sorted(answers) == ["1", "2", "no", "yes"]
+    table = FlatTable(
+        items=[], records=None, images=None, rubrics=RUBRICS, exclusion_filter=ExclusionFilter(frozenset()),
+        answers=answers,
+    )  # fmt: skip
+    rows = {row["item_id"]: row for part in table.rows(source) for row in part.to_pylist()}
+    shown = {name: {a: row[f"p_{a}"] for a in answers if row[f"p_{a}"] is not None} for name, row in rows.items()}
+    assert shown == {
+        "i0": {"1": 0.25, "2": 0.75}, "i1": {"no": 0.9, "yes": 0.1}, "i2": {}, "i3": {"1": 1.0, "2": 0.0}, "i4": {},
+    }  # fmt: skip

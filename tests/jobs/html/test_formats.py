@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.html.formats import in_words, link, number, percent, writable
+from jobs.html.formats import in_words, link, number, percent, without_shared_folders, writable
 from tests.cases import check_cases
 
 
@@ -47,3 +47,14 @@ def test_characters_that_no_page_can_hold_are_replaced() -> None:
     assert writable("".join(map(chr, ends))) == "\ufffd" * len(ends)
     allowed = "".join(map(chr, [0x09, 0x0A, 0x0D, 0x20, 0x7E, 0xA0, 0xD7FF, 0xE000, 0xFFFD, 0x10000]))
     assert writable(allowed) == allowed
+
+
+def test_local_paths_lose_the_folders_around_all_of_them() -> None:
+    cases = {
+        ("/home/ada/study/R/images", "/home/ada/study/R/ratings/a"): ["R/images", "R/ratings/a"],
+        ("/home/ada/R/images",): ["images"],
+        ("/R/a", "s3://b/R/x"): ["a", "s3://b/R/x"],
+        ("/a/x", "/b/y"): ["a/x", "b/y"],
+        (): [],
+    }
+    assert {uris: without_shared_folders(list(uris)) for uris in cases} == cases

@@ -172,10 +172,14 @@ def test_a_page_names_its_inputs_with_their_counts_and_times(tmp_path: Path) -> 
     versions = {"torch": "2", "code": "1", "numpy": "3"}
     shown = page(ReportTables(ratings, {"images": images}), rows, versions=versions)
     time, *provenance = shown.provenance
+    folder = tmp_path.name  # the folders around all tables are the reader's own
     assert time[0] == "time"
     assert provenance == [
-        ("images", f"{images.uri} (identity {images.identity}, objects {images.whole().etag})"),
-        *(("ratings", f"{s.uri} (identity {s.identity}, objects {s.whole().etag})") for s in ratings),
+        ("images", f"{folder}/images (identity {images.identity}, objects {images.whole().etag})"),
+        *(
+            ("ratings", f"{folder}/{name} (identity {s.identity}, objects {s.whole().etag})")
+            for name, s in zip(("first", "second"), ratings, strict=True)
+        ),
         ("last run of images", "7,200.0 s, estimated 60.0 (30.0 to 90.0); 2.00 GPU-hours; estimate: a trial"),
         ("code", "1"),
         ("numpy", "3"),
