@@ -2,6 +2,8 @@
 
     remine release records=R/records ratings=[R/ratings/*,R/people] terms=[R/graph/terms] \\
         card.title='My pictures' card.licence=cc-by-4.0 key_file=key.txt out=R/release
+    remine release items=[R/set/items] images=R/images ratings=[R/ratings/*] columns=[region] \\
+        card.title='My pictures' card.licence=cc-by-4.0 out=R/release
     remine release records=R/records ratings=[R/ratings/*] responses=[R/responses/*] items=[R/items] \\
         include=[responses,response_ratings] card.licence=cc-by-4.0 out=R/release
 
@@ -19,6 +21,7 @@ from pathlib import Path
 from actors.quantities import quantity
 from jobs.annotation.pseudonyms import PseudonymsOnDemand
 from jobs.corpora.terms import is_file, read_phrases
+from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.releasing import card, publishing
 from jobs.releasing.card import CardSettings, croissant
@@ -39,13 +42,17 @@ class ReleaseConfig:
     """Keys of `release`."""
 
     out: str = MISSING  # a separate folder or s3://bucket/prefix
-    records: str = MISSING  # table of the pictures
+    records: str | None = None  # table of the pictures; null: those of items=, which need no link
     starter: str | None = None  # records of the starter set (remine curate select=starter)
     images: str | None = None  # images table: authors and licences
     # tables, or globs, or .csv, .tsv, .txt and .parquet files: search terms
     terms: list[str] = field(default_factory=list)
     ratings: list[str] = field(default_factory=list)  # tables, or globs: annotations of pictures, and of responses
-    items: list[str] = field(default_factory=list)  # tables, or globs: the response and picture of each item
+    # tables, or globs: the response and picture of each item, and without records= the pictures to release
+    items: list[str] = field(default_factory=list)
+    # without records=: attributes of items, which become columns of pictures.csv; image_url, page_title, author and
+    # licence have these meanings
+    columns: list[str] = field(default_factory=list)
     responses: list[str] = field(default_factory=list)  # tables, or globs; written only with include=[responses]
     include: list[str] = field(default_factory=list)  # of responses, response_ratings, comments
     card: CardSettings = field(default_factory=CardSettings)
@@ -64,7 +71,8 @@ def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
     """
     check(cfg)
     tables = ReleaseTables(
-        records=open_table(cfg.records, "records", key="records"),
+        records=open_table(cfg.records, "records", key="records") if cfg.records else None,
+        columns=cfg.columns,
         starter=open_table(cfg.starter, "records", key="starter") if cfg.starter else None,
         images=open_table(cfg.images, "images", key="images") if cfg.images else None,
         terms=open_tables([path for path in cfg.terms if not is_file(path)], "terms"),
@@ -103,6 +111,10 @@ def check(cfg: ReleaseConfig) -> None:
     Raises:
         InputError: a key has a value that is not allowed, or the folder has files and `overwrite` is false.
     """
+    if not cfg.records and not cfg.items:
+        raise InputError("records= or items= is required: the pictures to release")
+    if cfg.records and cfg.columns:
+        raise InputError("only without records=, of the attributes of items=", key="columns", value=cfg.columns)
     card.check(cfg.card)
     publishing.check_push(cfg.push)
     check_included(cfg.include, {"ratings": cfg.ratings, "items": cfg.items, "responses": cfg.responses})
@@ -121,7 +133,7 @@ def _show(cfg: ReleaseConfig, contents: Contents) -> None:
     ):
         if counts := [f"{n:,} {reason}" for reason, n in left_out.items() if n]:
             say(f"  {label} left out: {', '.join(counts)}")
-    if not cfg.images:
+    if not cfg.images and cfg.records:
         say("  authors and licences are unknown; set images= to release them")
 
 

@@ -49,7 +49,11 @@ def read_key(key_file: str | None) -> Pseudonyms:
     else:
         key, where = os.environ.get(KEY_VARIABLE, "").strip().encode("utf-8", "surrogateescape"), f"${KEY_VARIABLE}"
         if not key:
-            raise InputError(f"anonymise=true: needs a key; set ${KEY_VARIABLE} or give key_file=FILE")
+            raise InputError(
+                "people's names are replaced by pseudonyms under a secret key; "
+                f"set ${KEY_VARIABLE} or give key_file=FILE",
+                remedy="openssl rand -hex 16 > key.txt makes such a file; keep it",
+            )
     if len(key) < MIN_KEY_BYTES:
         raise InputError(f"{where}: the key has {len(key)} bytes; must have at least {MIN_KEY_BYTES}")
     return Pseudonyms(key)

@@ -58,13 +58,15 @@ class CardFacts:
     """The facts about the contents that the card reports.
 
     Attributes:
-        pictures: number of pictures; licences: licence -> number of pictures, empty if unknown.
+        pictures: number of pictures; linked: of these with a link.
+        licences: licence -> number of pictures, empty if unknown.
         people, models: numbers of people and models that annotated.
         left_out: sentences about what is not included.
         sources: (name, identity) of the tables that the files come from.
     """
 
     pictures: int
+    linked: int
     licences: Mapping[str, int]
     people: int
     models: Sequence[str]
@@ -122,10 +124,15 @@ def _pictures(settings: CardSettings, facts: CardFacts) -> str:
     lines = [f"| {_cell(name) or 'unknown'} | {n:,} |" for name, n in ranked[:MOST_LICENCES]]
     rest = sum(n for _, n in ranked[MOST_LICENCES:])
     lines += [f"| others | {rest:,} |"] if rest else []
+    where = (
+        f"The {facts.pictures:,} pictures are links to their sources, with the pages that show them."
+        if facts.linked == facts.pictures
+        else f"The {facts.pictures:,} pictures are not included: {facts.linked:,} are links to their sources, the "
+        "others names of files."
+    )
     return (
-        f"The {facts.pictures:,} pictures are links to their sources, with the pages that show them. Each picture has "
-        f"its own author and licence, which the data set's licence ({settings.licence}) does not change; check them at "
-        "the source before you use a picture. Pictures and annotations may be disturbing.\n\n"
+        f"{where} Each picture has its own author and licence, which the data set's licence ({settings.licence}) does "
+        "not change; check them at the source before you use a picture. Pictures and annotations may be disturbing.\n\n"
         "| licence according to the source | pictures |\n|---|---|\n" + "\n".join(lines)
     )
 

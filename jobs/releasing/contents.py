@@ -8,7 +8,7 @@ from pathlib import Path
 from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import read_rubrics
-from jobs.releasing import released_rows
+from jobs.releasing import own_pictures, released_rows
 from jobs.releasing.card import CardFacts
 from jobs.releasing.released_files import Column, ReleasedFile, write_csv
 from jobs.releasing.released_rows import Annotations, ReleasedPictures, read_annotations, subject_of_pictures
@@ -26,10 +26,11 @@ LABELLED = "the answers of one person or model about one {}"
 class ReleaseTables:
     """The tables of a release: `starter` and `images` are optional, and the other lists may be empty.
 
-    `listed_terms` are search terms from files.
+    Without `records`, the pictures are those of `items`. `listed_terms` are search terms from files, `columns` are
+    attributes of items.
     """
 
-    records: TableSource
+    records: TableSource | None
     starter: TableSource | None
     images: TableSource | None
     terms: Sequence[TableSource]
@@ -37,12 +38,13 @@ class ReleaseTables:
     items: Sequence[TableSource]
     responses: Sequence[TableSource]
     listed_terms: Collection[str] = ()
+    columns: Sequence[str] = ()
 
     @property
     def sources(self) -> list[TableSource]:
         """All tables."""
-        optional = [source for source in (self.starter, self.images) if source]
-        return [self.records, *optional, *self.terms, *self.ratings, *self.items, *self.responses]
+        optional = [source for source in (self.records, self.starter, self.images) if source]
+        return [*optional, *self.terms, *self.ratings, *self.items, *self.responses]
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Contents:
         """Return the facts about the contents for the data card."""
         return CardFacts(
             pictures=len(self.pictures.rows),
+            linked=sum(row["image_url"] is not None for row in self.pictures.rows.values()),
             licences=self.pictures.licences,
             people=len(self.annotations.people),
             models=sorted(self.annotations.models),
@@ -105,12 +108,18 @@ def write_contents(
     Raises:
         InputError: no picture is left to release.
     """
-    chosen = released_rows.read_pictures(
-        tables.records, starter=tables.starter, images=tables.images, exclusion_filter=exclusion_filter
-    )
+    if tables.records:
+        chosen = released_rows.read_pictures(
+            tables.records, starter=tables.starter, images=tables.images, exclusion_filter=exclusion_filter
+        )
+    else:
+        chosen = own_pictures.read_pictures(
+            tables.items, images=tables.images, columns=tables.columns, exclusion_filter=exclusion_filter
+        )
     if not chosen.rows:
         counts = ", ".join(f"{n:,} {reason}" for reason, n in chosen.left_out.items()) or "it is empty"
-        raise InputError(f"records={tables.records.uri}: no picture to release ({counts})")
+        raise InputError(f"no picture to release ({counts})", key="records" if tables.records else "items")
+    subjects = released_rows.Subjects(tables.items, chosen.rows)
     kept = read_rubrics(tables.ratings).by_name.values()
     texts = {(rubric.name, question.name): question.text for rubric in kept for question in rubric.questions}
 
@@ -121,18 +130,21 @@ def write_contents(
         )  # fmt: skip
 
     def picture(item: str) -> dict[str, str] | None:
-        row = chosen.rows.get(item)
-        return {"image_url": row["image_url"], "century_id": item} if row else None
+        if tables.records:
+            row = chosen.rows.get(item)
+            return {"image_url": row["image_url"], "century_id": item} if row else None
+        name = subjects.own_picture(item)
+        return {"item_id": item, "file": chosen.rows[name]["file"], "century_id": name} if name else None
 
-    files = [write_csv(folder, "pictures", "a picture", released_rows.PICTURE_COLUMNS, chosen.rows.values())]
+    files = [write_csv(folder, "pictures", "a picture", chosen.columns, chosen.rows.values())]
     if tables.terms or tables.listed_terms:
         rows = released_rows.read_terms(tables.terms, tables.listed_terms)
         files.append(write_csv(folder, "search_terms", "a search term", released_rows.TERM_COLUMNS, rows))
-    of_pictures = annotations(picture, subject_of_pictures())
+    of_pictures = annotations(picture, subject_of_pictures() if tables.records else own_pictures.SUBJECT)
     if of_pictures.rows:
         row_noun = LABELLED.format("picture")
         files.append(write_csv(folder, "annotations", row_noun, of_pictures.columns, of_pictures.rows))
-    subjects, left_out = released_rows.Subjects(tables.items, chosen.rows), Counter[str]()
+    left_out = Counter[str]()
     if RESPONSES in include:
         answered = released_rows.read_responses(tables.responses, subjects, left_out)
         files.append(write_csv(folder, RESPONSES, "a response of a model", released_rows.RESPONSE_COLUMNS, answered))

@@ -180,11 +180,12 @@ class ReleasedPictures:
 
     Attributes:
         rows: id -> row of `pictures.csv`.
+        columns: of `pictures.csv`.
         left_out: reason -> number of pictures.
-        licences: licence -> number of pictures, empty if unknown.
     """
 
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    columns: Mapping[str, Column] = field(default_factory=lambda: PICTURE_COLUMNS)
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -203,7 +204,7 @@ def read_pictures(
         images: the table with authors and licences.
     """
     in_starter = _ids(starter) if starter else None
-    credits = _credits(images) if images else {}
+    credits = credits_of(images) if images else {}
     pictures = ReleasedPictures()
     seen: set[str] = set()
     columns = ["image_id", "image_url", "page_url", "page_title", "split", "methods", "credited_method"]
@@ -217,7 +218,7 @@ def read_pictures(
                 pictures.left_out["excluded"] += 1
             elif not (url or "").startswith(("http://", "https://")):
                 pictures.left_out["without a link"] += 1
-            elif _gives_access(url):
+            elif is_private(url):
                 pictures.left_out["with a link that contains credentials or a signature"] += 1
             else:
                 author, licence = credits.get(name, (None, None))
@@ -236,7 +237,8 @@ def read_pictures(
     return pictures
 
 
-def _gives_access(url: str) -> bool:
+def is_private(url: str) -> bool:
+    """Return whether a link gives access to something, or cannot be read."""
     try:
         return gives_access(url)
     except ValueError:
@@ -247,7 +249,7 @@ def _ids(records: TableSource) -> set[str]:
     return {name for batch in records.batches(["image_id"]) for name in batch["image_id"].to_pylist()}
 
 
-def _credits(images: TableSource) -> dict[str, tuple[str | None, str | None]]:
+def credits_of(images: TableSource) -> dict[str, tuple[str | None, str | None]]:
     """Return author and licence by image_id, None where unknown."""
     credits: dict[str, tuple[str | None, str | None]] = {}
     for batch in images.batches(["image_id", "author", "licence"]):
@@ -306,6 +308,11 @@ class Subjects:
     def picture(self, item: str) -> str | None:
         """Return the released picture that an item is or is about; None without one."""
         return item if item in self._pictures else self._of.get(item, (None, None))[0]
+
+    def own_picture(self, item: str) -> str | None:
+        """Return the released picture that an item shows; None for a response about one, or without one."""
+        picture, response = self._of.get(item, (None, None))
+        return picture if response is None else None
 
     def rated_response(self, item: str) -> dict[str, str] | None:
         """Return the columns `RATED_RESPONSE` of an item; None unless it is a response about a released

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -289,3 +290,64 @@ def test_the_files_are_published_on_request(tables, monkeypatch, capsys):
     written = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert published == {"lab/pictures": written}
     assert "https://hub.example/commit/1" in capsys.readouterr().out
+
+
+def own_pictures(tables: dict[str, str], tmp_path: Path, **more: str) -> dict[str, str]:
+    """Return the keys of a release of three own pictures, which two people and a model rated, without records."""
+    of_item = [("a.jpg", "Asia", None), ("b é.jpg", "Asia", "https://h.example/b.jpg"),
+               ("c.jpg", "Peru", "https://h.example/c.jpg?X-Amz-Signature=1")]  # fmt: skip
+    items, images, ratings = [], [], []
+    for name, region, link in of_item:
+        picture = content_id(f"/home/ada/photos/{name}")
+        attributes = {"region": region, "licence": "CC0", "note": "private"} | ({"image_url": link} if link else {})
+        items.append({"item_id": name, "kind": "image", "image_ids": [picture], "attributes": list(attributes.items())})
+        images.append({"image_id": picture, "rendition": "original", "status": "ok", "author": "Ada",
+                       "licence": "unknown", "source_url": f"/home/ada/photos/{name}"})  # fmt: skip
+        ratings += [century_rating(name, "sensitive", 3, rater="Ann Smith", method="human"),
+                    century_rating(name, "sensitive", 2, rater="qwen@1")]  # fmt: skip
+    ratings.append(century_rating("elsewhere.jpg", "sensitive", 2, rater="qwen@1"))
+    folder = tmp_path / "own"
+    kept = {key: tables[key] for key in ("key_file", "card.licence", "card.title", "card.date", "out")}
+    return kept | {
+        "items": f"[{write_file(folder / 'items', 'items', items)}]",
+        "images": write_file(folder / "images", "images", images),
+        "ratings": f"[{write_file(folder / 'ratings', 'ratings', ratings)}]",
+    } | more  # fmt: skip
+
+
+def test_own_pictures_without_links_and_without_the_researchers_disk(tables, tmp_path, capsys):
+    out = release(own_pictures(tables, tmp_path, columns="[region]"))
+    rows = {row["file"]: row for row in read(out, "pictures")}
+    assert {name: (row["image_url"], row["region"], row["licence"], row["author"]) for name, row in rows.items()} == {
+        "a.jpg": ("", "Asia", "CC0", "Ada"),
+        "b é.jpg": ("https://h.example/b.jpg", "Asia", "CC0", "Ada"),
+        "c.jpg": ("", "Peru", "CC0", "Ada"),  # its link is signed
+    }
+    annotations = read(out, "annotations")
+    assert len(annotations) == 6
+    assert {(row["item_id"], row["file"]) for row in annotations} == {(name, name) for name in rows}
+    assert {row["century_id"] for row in annotations} == {row["century_id"] for row in rows.values()}
+    whole = everything(out)
+    assert [
+        word for word in ("/home", "ada/photos", "private", "Ann Smith", "Signature", str(tmp_path)) if word in whole
+    ] == []
+    assert "The 3 pictures are not included: 1 are links" in whole
+    assert "1 not about a released item" in capsys.readouterr().out
+
+
+def test_what_a_release_of_own_pictures_refuses(tables, tmp_path):
+    keys = own_pictures(tables, tmp_path)
+    cases = [
+        ({"items": "[]"}, "records= or items= is required"),
+        ({"columns": "[regoin]"}, "no item has an attribute regoin; must be of image_url, licence, note, region"),
+        ({"columns": "[file]"}, "file is already a column"),
+        ({"columns": "[region]", "records": tables["records"]}, "only without records="),
+    ]
+    for more, message in cases:
+        with pytest.raises(InputError, match=re.escape(message)):
+            release(keys, **more)
+        assert not Path(keys["out"]).exists()
+    (tmp_path / "gone.txt").write_text(f"/home/ada/photos/a.jpg\n{content_id('/home/ada/photos/c.jpg')}\n")
+    out = release(keys, exclusions=str(tmp_path / "gone.txt"))
+    assert [row["file"] for row in read(out, "pictures")] == ["b é.jpg"]
+    assert {row["item_id"] for row in read(out, "annotations")} == {"b é.jpg"}

@@ -38,7 +38,7 @@ def test_a_key_of_a_file_or_of_the_environment(tmp_path: Path, monkeypatch: pyte
 def test_a_key_is_asked_for_once_there_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     replace = PseudonymsOnDemand(None)
-    with pytest.raises(InputError, match=f"needs a key; set .{KEY_VARIABLE}"):
+    with pytest.raises(InputError, match=f"secret key; set .{KEY_VARIABLE}"):
         replace("ada")
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     assert replace("ada") == read_key(None)("ada")

@@ -24,7 +24,7 @@ FILES = [
 
 def facts(pictures: int = 3, **more: Any) -> CardFacts:
     defaults: dict[str, Any] = {"licences": {}, "people": 0, "models": [], "left_out": ["Bytes."], "sources": []}
-    return CardFacts(pictures, **{**defaults, **more})
+    return CardFacts(pictures, **{"linked": pictures, **defaults, **more})
 
 
 def card(settings: Mapping[str, Any], described: CardFacts, files: Sequence[ReleasedFile] = FILES) -> tuple[Any, str]:

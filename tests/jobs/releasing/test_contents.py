@@ -187,7 +187,7 @@ def test_a_place_with_files_is_used_again_only_if_this_job_wrote_them(tmp_path: 
 
 def test_what_was_written_and_left_out_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     def printed(images: str | None, **left_out: dict[str, int]) -> list[str]:
-        cfg: Any = SimpleNamespace(out="/o", images=images)
+        cfg: Any = SimpleNamespace(out="/o", images=images, records="r")
         files = [
             SimpleNamespace(path=f"data/{name}.csv", rows=n) for name, n in (("pictures", 1), ("annotations", 1200))
         ]
