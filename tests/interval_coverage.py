@@ -78,6 +78,8 @@ def metrics(world: World) -> dict[str, Metric]:
     judge, people = answers.of_raters([JUDGE]), answers.of_raters(PEOPLE)
     group, crowd = RaterGroup(JUDGE, (JUDGE,)), RaterGroup("people", PEOPLE)
     x, y = judge.means()[0], people.means()[0]
+    with_people = list(correlation.correlations(x, y, units=units))
+    with_length = list(model_scores.length_bias(judge, group, world.lengths))
     both = stacked(judge, world.other)
     first = np.arange(both.items) < judge.items
     parts = [np.flatnonzero(side) for side in (world.part, ~world.part)]
@@ -97,14 +99,14 @@ def metrics(world: World) -> dict[str, Metric]:
         "alpha": agreement.krippendorff_alpha(answers, "ordinal"),
         "weighted kappa": agreement.cohen_kappa(answers.of_raters([JUDGE, "p1"]), weights="quadratic", by="score"),
         "ICC(2,k)": first_of(reliability.icc(answers), name="icc2k"),
-        **{f"{kind.capitalize()} with people": first_of(
-            correlation.correlations(x, y, units=units), name=f"{kind}_with_people") for kind in correlation.KINDS},
+        **{f"{kind.capitalize()} with people": first_of(with_people, name=f"{kind}_with_people")
+           for kind in correlation.KINDS},
         "Pearson within targets": correlation.within(x, y, world.sample, group_name="target", units=units),
         "F1, micro": f1(world, x, "micro"),
         "F1, macro": f1(world, x, "macro"),
         "accuracy": gold.accuracy((x >= 4) == world.right, units=units),
-        "Pearson with length": first_of(model_scores.length_bias(judge, group, world.lengths), name="length_bias"),
-        "slope on length": first_of(model_scores.length_bias(judge, group, world.lengths), name="length_slope"),
+        "Pearson with length": first_of(with_length, name="length_bias"),
+        "slope on length": first_of(with_length, name="length_slope"),
     }  # fmt: skip
     return computed
 

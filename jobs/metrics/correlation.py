@@ -81,8 +81,11 @@ def correlate(x: Floats, y: Floats, kind: str) -> float | None:
 
     if len(x) < MIN_PAIRS or not np.ptp(x) or not np.ptp(y):
         return None
-    function: Any = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}[kind]
-    statistic = float(function(x, y).statistic)
+    if kind == "kendall":
+        statistic = float(stats.kendalltau(x, y).statistic)
+    else:  # several times as fast as scipy's, which also compute p-values: a jackknife calls it for each group
+        a, b = (stats.rankdata(x), stats.rankdata(y)) if kind == "spearman" else (x, y)
+        statistic = float(np.corrcoef(a, b)[0, 1])
     return statistic if np.isfinite(statistic) else None
 
 
