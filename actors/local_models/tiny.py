@@ -134,13 +134,14 @@ def rope(theta: float, *, sections: Sequence[int] = (), interleaved: bool = Fals
     return {"rope_theta": theta, "rope_scaling": scaling}
 
 
-def save(folder: Path, *, make: Callable[[], Any], processor: Any) -> None:
+def save(folder: Path, *, make: Callable[[], Any], processor: Any, scale: float = WEIGHT_SCALE) -> None:
     """Write a model with random weights (safetensors, float32) and its processor; keep torch's random state.
 
     Matrices are scaled up. Gates and projections that start at zero, which would hide the picture, are set.
 
     Args:
         make: returns the model with its default initialisation.
+        scale: by which matrices are multiplied.
     """
     import torch
     from transformers.utils import logging
@@ -153,9 +154,9 @@ def save(folder: Path, *, make: Callable[[], Any], processor: Any) -> None:
                 if name.endswith(("attn_gate", "mlp_gate", "gate_attn", "gate_ffn")) or name.endswith(".gate"):
                     weight.fill_(0.7)  # those of mllama's cross-attention start at zero
                 elif name.endswith("mm_input_projection_weight"):
-                    weight.normal_(std=0.02 * WEIGHT_SCALE)  # Gemma 3's starts at zero
+                    weight.normal_(std=0.02 * scale)  # Gemma 3's starts at zero
                 elif weight.ndim >= 2:
-                    weight.mul_(WEIGHT_SCALE)
+                    weight.mul_(scale)
     has_progress_bar = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -1,0 +1,20 @@
+"""Architectures for pictures and text: each job gives what docs/models.md says, and would show faults."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.models.architectures import page
+from tests.models.architectures.checkpoints import architectures, sees_pictures, write
+from tests.models.architectures.comparison import VISIBLE, Comparison
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize("kind", [kind for kind in architectures() if sees_pictures(kind)])
+def test_the_page_tells_what_becomes_of_each_job(kind: str, tmp_path: Path) -> None:
+    write(kind, tmp_path)
+    comparison = Comparison(tmp_path)
+    assert min(comparison.visible().values()) > VISIBLE
+    words = {job: outcome.word for job, outcome in comparison.outcomes().items()}
+    assert words == {job: outcome.word for job, outcome in page.read_results()[kind].items()}
