@@ -193,6 +193,8 @@ def cascade(
             module, query, key, value, attention_mask, scaling=scaling, **options
         )
         return plain
+    if extra := [name for name in ("softcap", "s_aux") if options.get(name) is not None]:  # Gemma 2; sinks
+        raise NotImplementedError(f"attention with {' and '.join(extra)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if plan.are_rows:
         query, key, value = (_joined(tensor) for tensor in (query, key, value))

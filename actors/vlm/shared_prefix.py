@@ -448,7 +448,10 @@ def _cross_masks(model: Vlm, row: Tensor, rows: int, length: int) -> Tensors:
 @contextmanager
 def attention_implementation(model: Vlm, name: str) -> Iterator[None]:
     """Use the attention function `name` in the text model."""
-    config = language_model(model).config
+    text_model = language_model(model)
+    if name == PLAIN and any(hasattr(module, "sinks") for module in text_model.modules()):
+        raise NotImplementedError("attention with sinks, which sdpa ignores")
+    config = text_model.config
     before = config._attn_implementation
     config._attn_implementation = name
     try:

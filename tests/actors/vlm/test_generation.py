@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.vlm import families, generation
+from actors.vlm import generation
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.decoding import draw
 from actors.vlm.errors import EngineError, ScoringError
@@ -77,19 +77,22 @@ def test_a_padded_group_is_what_whole_passes_give(
             assert text == Generated(whole_passes(vlm[0], prompt, seed, SHORT), "length")
 
 
-def test_pictures_of_an_unknown_family_pass_alone(
-    vlm: tuple[Any, Any], chat: ChatEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its tensors may hold indices into those of a batch, as Molmo 2's do."""
-    monkeypatch.delitem(families.FAMILIES, "qwen2_5_vl")
-    engine, groups = TextGenerator(vlm[0], pad_id=0, ends=[]), []
-    attempt = engine._attempt
-    monkeypatch.setattr(engine, "_attempt", lambda group, *rest: groups.append(len(group)) or attempt(group, *rest))
-    asked = [chat.encode([None, "What is this?"], [picture(seed)]) for seed in (1, 2, 3)]
-    asked += [chat.encode(["Text. " * number, "Who?"], []) for number in (1, 5, 5)]
-    engine.generate(asked, seeds=[[1]] * len(asked), sampling=Sampling(temperature=0, max_tokens=1))
-    assert sorted(groups) == [1, 1, 1, 1, 2], "texts of one length pass together"
-    assert sum("passes alone" in record.message for record in caplog.records) == 1
+@pytest.mark.parametrize(
+    "name", ["qwen3-vl-tiny", "llava-next-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"]
+)
+def test_every_family_writes_what_whole_passes_give(load: Any, name: str) -> None:
+    model, processor = load(name)
+    chat, shown = ChatEncoder(processor), [[picture(1)], [picture(2, width=200)]]
+    if not chat.sees_pictures:
+        shown = [[], []]
+    texts = (["What is this?", None], ["An article. " * 4, None, "What is this?"])
+    prompts = [chat.encode(pieces, seen) for pieces, seen in zip(texts, shown, strict=True)]
+    engine, sampling, two = TextGenerator(model, pad_id=0, ends=[]), Sampling(max_tokens=4), [[10, 11], [20, 21]]
+    generated = engine.generate(prompts, seeds=two, sampling=sampling)
+    for prompt, seeds, written in zip(prompts, two, generated, strict=True):
+        assert not isinstance(written, ScoringError), written
+        for seed, text in zip(seeds, written, strict=True):
+            assert text == Generated(whole_passes(model, prompt, seed, sampling), "length")
 
 
 def test_composition_does_not_matter(engine: TextGenerator, prompts: list[dict[str, Any]]) -> None:

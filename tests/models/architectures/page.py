@@ -52,11 +52,22 @@ def _recorded(outcome: Outcome) -> list[object]:
     return [outcome.word, difference, short(outcome.reason)]
 
 
+# What users need to know of a message; the first pattern that it contains.
+_REASONS = {
+    r"\(engines that may: |does not support this family": "the engine does not support this family",
+    "attention with |support `softcap`": "its attention has a soft cap or sinks, which the engine would leave out",
+    "has no attribute 'past_key_values'": "its class returns no cache",
+    "log-likelihoods differ": "its log-likelihoods differ from those of whole prompts",
+    "use engine=auto|has no attribute 'layers'|unpack|partial": "the engine cannot pass tokens through its layers",
+}
+
+
 def short(reason: str) -> str:
     """Return a message in a line, without the folder of a checkpoint."""
     reason = re.sub(r"model '?/\S+|/tmp/\S+", "the model", " ".join(reason.split()))
-    if "does not support" in reason:
-        return "the engine does not support this family"
+    for pattern, words in _REASONS.items():
+        if re.search(pattern, reason):
+            return words
     return reason if len(reason) <= 160 else reason[:157] + "…"
 
 

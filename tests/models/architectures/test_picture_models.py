@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("kind", [kind for kind in architectures() if sees_pictures(kind)])
-def test_the_page_tells_what_becomes_of_each_job(kind: str, tmp_path: Path) -> None:
+def test_outcomes_are_those_of_the_page(kind: str, tmp_path: Path) -> None:
     write(kind, tmp_path)
     comparison = Comparison(tmp_path)
     assert min(comparison.visible().values()) > VISIBLE

@@ -28,7 +28,7 @@ def texts() -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", texts())
-def test_the_page_tells_what_becomes_of_each_job(kind: str, tmp_path: Path) -> None:
+def test_outcomes_are_those_of_the_page(kind: str, tmp_path: Path) -> None:
     write(kind, tmp_path)
     comparison = Comparison(tmp_path)
     changes = comparison.visible()

@@ -13,7 +13,7 @@ _LATENT = {"num_key_value_heads": HEADS}  # keys and values from one latent vect
 INDEXED = _LATENT | {"index_topk": 16, "index_head_dim": 16, "index_n_heads": 16}
 _MAMBA = ["linear_attention", "full_attention"] * (LAYERS // 2)
 _SHARED = {"num_hidden_layers": 6, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 8}
-# What an architecture needs beside `small_configs.SIZES`.
+# What an architecture needs besides `small_configs.SIZES`.
 CHANGES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "minicpm3", "youtu"), _LATENT),
     **dict.fromkeys(("axk2", "deepseek_v32", "dots3_note_text", "glm_moe_dsa"), INDEXED),
@@ -85,7 +85,7 @@ UNBUILT: dict[str, str] = {
         _SEQUENCES: "bart bigbird_pegasus blenderbot blenderbot-small marian mbart mvp pegasus plbart prophetnet trocr",
         "continues sound": "moshi moss_transcribe_diarize musicgen musicgen_melody whisper",
         "drafts tokens for another model, whose states it reads": "gemma4_assistant gemma4_unified_assistant",
-        "sees and hears by adapters of its own, beside the classes for pictures and text": "phi4_multimodal",
+        "sees and hears by adapters of its own, outside the classes for pictures and text": "phi4_multimodal",
         "reads bytes, with a second model that cuts them into patches": "blt",
         "its prompts are segments of its own tokenizer": "cpmant",
         "its config cannot be created in transformers 5.23": "dbrx zamba",
