@@ -154,7 +154,7 @@ class Reduction:
     def _version_codes(self, batch: pa.Table) -> NDArray[np.int64]:
         methods, method = _encoded(batch["method"])
         orders, order = _encoded(batch["order"])
-        pairs, position = np.unique(method * len(orders) + order, return_inverse=True)
+        pairs, position = _compact(method * len(orders) + order)
         versions = [(methods[pair // len(orders)], orders[pair % len(orders)]) for pair in pairs.tolist()]
         return np.array([self._versions.setdefault(v, len(self._versions)) for v in versions], np.int64)[position]
 
@@ -165,7 +165,7 @@ class Reduction:
             values, position = _encoded(batch[column])
             names.append(values)
             code = code * len(values) + position
-        numbers, position = np.unique(code, return_inverse=True)
+        numbers, position = _compact(code)
         order = np.argsort(position, kind="stable")
         for number, row_numbers in zip(numbers, np.split(order, np.cumsum(np.bincount(position))[:-1]), strict=True):
             key: list[str] = []
@@ -360,6 +360,18 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
         whole = whole.cast(whole.type.value_type)
     coded = pc.dictionary_encode(whole, null_encoding="encode")
     return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _compact(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
+    """Return the distinct codes, ascending, and the position of each row's code among them.
+
+    Positions are small integers if they fit, which NumPy sorts by radix.
+    """
+    if code.max(initial=0) > len(code):
+        return np.unique(code, return_inverse=True)
+    count = np.bincount(code)
+    position = np.cumsum(count > 0) - 1
+    return np.flatnonzero(count), position.astype(np.int16 if len(count) < 1 << 15 else np.int64)[code]
 
 
 def _coded(column: pa.ChunkedArray, code_of: dict[str, int]) -> NDArray[np.int64]:

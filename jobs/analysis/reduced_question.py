@@ -19,6 +19,7 @@ from jobs.store.hashing import Hashes
 
 Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
 STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
+DENSE = 16  # with fewer cells of units x raters per row, a table of all cells is faster than sorting
 _OK, _REPORTED = STATUS_CODES[Status.OK], STATUS_CODES[Status.REPORTED]
 
 
@@ -177,8 +178,13 @@ def pair_hashes(rows: NDArray[Any]) -> Hashes:
 
 def distinct_pairs(unit: NDArray[np.int64], rater: NDArray[np.int64], raters: int) -> NDArray[np.int64]:
     """Return int64[raters], the number of distinct pairs that each rater was asked about."""
-    pairs = np.unique(unit * np.int64(max(raters, 1)) + rater)
-    return np.bincount(pairs % max(raters, 1), minlength=raters)
+    width, units = max(raters, 1), int(unit.max(initial=-1)) + 1
+    cells = unit * np.int64(width) + rater
+    if units * width > DENSE * len(cells):
+        return np.bincount(np.unique(cells) % width, minlength=raters)
+    occur = np.zeros(units * width, bool)
+    occur[cells] = True
+    return np.asarray(occur.reshape(units, width).sum(0)[:raters], np.int64)
 
 
 def merged(

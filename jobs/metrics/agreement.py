@@ -5,15 +5,15 @@ item. It is a sum over items, so the cost hardly depends on their number. The va
 `krippendorff` and scikit-learn (see the tests), which hold items x levels x levels in memory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice, zip_longest
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.answers import MAX_LEVELS, RatingTable
-from jobs.metrics.intervals import Interval, Units, blocks, bootstrap, bootstrap_blocks, ratio
+from jobs.metrics.answers import MAX_LEVELS, RaterColumns, RatingTable
+from jobs.metrics.intervals import Interval, Units, block_counts, blocks, bootstrap, bootstrap_blocks, ratio
 from jobs.metrics.metric import AGREEMENTS, Metric, MetricKind, Quantity, Topic, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -171,16 +171,29 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
     if len(answers.raters) != 2:
         reason = f"{len(answers.raters)} raters: kappa is defined for two"
         return undefined(kind, reason, coverage=answers.coverage, dims=dims)
-    code, item, levels = _answer_pairs(answers, by)
-    if not len(code):
-        return _no_pairs(kind, answers, dims=dims)
-    coverage = len(code) / answers.items
+    return _kappa_of_pair(answers, answers.columns(answers.raters, by=by), (0, 1), weights)
+
+
+def _kappa_of_pair(answers: RatingTable, columns: RaterColumns, pair: tuple[int, int], weights: str | None) -> Metric:
+    """Return Cohen's kappa of two columns, by their numbers."""
+    kind, dims = _KAPPA.worded(weights=weights or "unweighted"), {"weights": weights or "none"}
+    item, first, second = columns.pair(*pair)
+    if not len(item):
+        return _no_pairs(kind, answers.of_raters([answers.raters[number] for number in pair]), dims=dims)
+    coverage = len(item) / answers.items
+    every = len(columns.levels)
+    code = first.astype(np.int64) * every + second
+    occur = np.bincount(code, minlength=every**2).reshape(every, every)
+    kept = np.flatnonzero(occur.sum(0) + occur.sum(1))
+    levels = columns.levels[kept]
     if len(levels) < 2:
-        return undefined(kind, _EQUAL, n=len(code), coverage=coverage, dims=dims)
+        return undefined(kind, _EQUAL, n=len(item), coverage=coverage, dims=dims)
+    if len(levels) < every:
+        renumbered = np.zeros(every, np.int64)
+        renumbered[kept] = np.arange(len(kept))
+        code = renumbered[first] * len(levels) + renumbered[second]
     units = answers.units.of(item)
-    block = blocks(np.stack([code, code.astype(np.float64) ** 2], axis=1), units)
-    cells = np.zeros((int(block.max()) + 1, len(levels) ** 2))
-    np.add.at(cells, (block, code), 1.0)
+    cells = block_counts(code, len(levels) ** 2, units)
     distance = np.abs(np.subtract.outer(levels, levels)).astype(np.float64)
     cost = {None: (distance > 0).astype(np.float64), "linear": distance, "quadratic": distance**2}[weights]
 
@@ -191,21 +204,7 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
 
     value = float(kappa(cells.sum(0)[None])[0])
     interval = _drawn(cells, kappa, units)
-    return estimated(kind, value, len(code), coverage=coverage, interval=interval, dims=dims)
-
-
-def _answer_pairs(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], NDArray[np.int64], Floats]:
-    """Return both raters' answers to their n common items as int32[n] (first x levels + second), the items, and the
-    levels."""
-    one, other = (answers.where(answers.rater == code) for code in (0, 1))
-    common, *rows = np.intersect1d(one.item, other.item, assume_unique=True, return_indices=True)
-    pairs = zip((one, other), rows, strict=True)
-    first, second = ((rater.score if by == "score" else rater.value)[shared] for rater, shared in pairs)
-    answered = ~np.isnan(first) & ~np.isnan(second) if by == "score" else (first >= 0) & (second >= 0)
-    first, second = first[answered], second[answered]
-    levels = np.union1d(first, second)
-    code = np.searchsorted(levels, first) * len(levels) + np.searchsorted(levels, second)
-    return code.astype(np.int32), common[answered].astype(np.int64), levels
+    return estimated(kind, value, len(item), coverage=coverage, interval=interval, dims=dims)
 
 
 def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> list[Metric]:
@@ -215,11 +214,18 @@ def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str
     """
     if len(answers.raters) * (len(answers.raters) - 1) // 2 > MAX_PAIRS:
         return []
-    pairs = combinations(sorted(answers.raters), 2)
-    return [
-        cohen_kappa(answers.of_raters(pair), weights=weights, by=by).at(rater_a=pair[0], rater_b=pair[1])
-        for pair in pairs
-    ]
+    return list(_kappas(answers, combinations(sorted(answers.raters), 2), weights=weights, by=by))
+
+
+def _kappas(
+    answers: RatingTable, pairs: Iterable[tuple[str, str]], *, weights: str | None, by: str
+) -> Iterator[Metric]:
+    """Yield the kappa of each pair of raters, with dims `rater_a` and `rater_b`."""
+    columns, number = answers.columns(answers.raters, by=by), {name: i for i, name in enumerate(answers.raters)}
+    for one, other in pairs:
+        # the table of a pair has its raters in the order of all raters
+        first, second = sorted((number[one], number[other]))
+        yield _kappa_of_pair(answers, columns, (first, second), weights).at(rater_a=one, rater_b=other)
 
 
 def kappas_across(
@@ -245,12 +251,8 @@ def kappas_across(
     compared_groups = [set(group) for group in within if len(group) * (len(group) - 1) // 2 <= MAX_PAIRS]
     compared = answers.of_raters(chosen)
     weights, by = ("quadratic", "score") if answers.scored else (None, "value")
-    kappas = (
-        cohen_kappa(compared.of_raters(pair), weights=weights, by=by).at(rater_a=pair[0], rater_b=pair[1])
-        for pair in combinations(chosen, 2)
-        if not any(set(pair) <= group for group in compared_groups)
-    )
-    return [metric for metric in kappas if metric.n]
+    pairs = (pair for pair in combinations(chosen, 2) if not any(set(pair) <= group for group in compared_groups))
+    return [metric for metric in _kappas(compared, pairs, weights=weights, by=by) if metric.n]
 
 
 def agreement(

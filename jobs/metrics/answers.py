@@ -144,6 +144,24 @@ class RatingTable:
             counts[first:after] = np.bincount(self.item[rows] - first, minlength=after - first)
         return counts
 
+    def columns(self, names: Sequence[str], *, by: str = "score") -> "RaterColumns":
+        """Return the answers of some raters, all of which are in `raters`, as codes of their levels.
+
+        Args:
+            by: "score" (answers without a score are left out) or "value".
+        """
+        answered = (
+            self.with_scores() if by == "score" else self if (self.value >= 0).all() else self.where(self.value >= 0)
+        )
+        levels = answered.levels() if by == "score" else np.arange(len(self.values), dtype=np.float64)
+        order = np.argsort(answered.rater.astype(np.int16 if len(self.raters) < 1 << 15 else np.int32), kind="stable")
+        code = np.searchsorted(levels, answered.score) if by == "score" else answered.value
+        code = code.astype(np.int16 if len(levels) <= MAX_LEVELS else np.int32)[order]
+        ends = np.cumsum(np.bincount(answered.rater, minlength=len(self.raters)))
+        item, place = answered.item[order], [self.raters.index(name) for name in names]
+        rows = [slice(0 if not at else int(ends[at - 1]), int(ends[at])) for at in place]
+        return RaterColumns(levels, [item[part] for part in rows], [code[part] for part in rows], self.items)
+
     def levels(self) -> Floats:
         """Return float64[levels], the different scores, ascending."""
         levels = np.zeros(0)
@@ -178,6 +196,17 @@ class RatingTable:
             counts[first:after] = np.bincount(cell, minlength=(after - first) * width).reshape(after - first, width)
         return counts, numbers
 
+    @cached_property
+    def _latest(self) -> dict[tuple[str, ...], tuple[Floats, Ints]]:
+        return {}
+
+    def means_of(self, raters: tuple[str, ...]) -> tuple[Floats, Ints]:
+        """Return `means` of some raters; those of the last call are kept, since a group has several metrics."""
+        if raters not in self._latest:
+            self._latest.clear()
+            self._latest[raters] = self.of_raters(raters).means()
+        return self._latest[raters]
+
     def means(self) -> tuple[Floats, Ints]:
         """Return float64[items] mean scores, NaN without a score, and int64[items] numbers of scores."""
         means, counts = np.full(self.items, np.nan), np.zeros(self.items, np.int64)
@@ -190,8 +219,47 @@ class RatingTable:
             counts[first:after] = n
         return means, counts
 
+    def highest(self) -> Floats:
+        """Return float64[items], the highest score of each item, minus infinity without a score."""
+        highest, rows = np.full(self.items, -np.inf), self.with_scores()
+        if rows.n:
+            first = np.flatnonzero(np.diff(rows.item, prepend=-1))
+            highest[rows.item[first]] = np.maximum.reduceat(rows.score, first)
+        return highest
+
     def matrix(self) -> Floats:
         """Return float64[items, raters] of scores, NaN without a score. Use it for few raters only."""
         matrix = np.full((self.items, len(self.raters)), np.nan)
         matrix[self.item, self.rater] = self.score
         return matrix
+
+
+@dataclass(frozen=True)
+class RaterColumns:
+    """Answers by rater, to compare many pairs of raters without selecting their rows from the table each time.
+
+    Attributes:
+        levels: float64[levels], the scores or numbers of values, ascending.
+        item: for each rater int[n], ascending; code: for each rater int[n], index into `levels`.
+        items: number of all items.
+    """
+
+    levels: Floats
+    item: Sequence[Ints]
+    code: Sequence[Ints]
+    items: int
+
+    def pair(self, one: int, other: int) -> tuple[Ints, Ints, Ints]:
+        """Return int[n], the common items of two raters, ascending, and the codes of both."""
+        first, second = self.item[one], self.item[other]
+        if len(first) == len(second) and np.array_equal(first, second):
+            return first, self.code[one], self.code[other]
+        if len(first) + len(second) > self.items // 8:  # a table of all items is faster than sorting
+            row = np.full(self.items, -1, np.int32)
+            row[first] = np.arange(len(first))
+            at = row[second]
+            rows_2 = np.flatnonzero(at >= 0)
+            rows_1 = at[rows_2]
+        else:
+            _, rows_1, rows_2 = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+        return second[rows_2], self.code[one][rows_1], self.code[other][rows_2]

@@ -119,11 +119,10 @@ class MeanSpread:
     squares: float = 0.0
     mean: float = 0.0
 
-    def add(self, unit: NDArray[np.int64], deviation: Floats, mean: float) -> None:
+    def add(self, units: Units, deviation: Floats, mean: float) -> None:
         """Add the deviations of some rows from `mean`, of units that were not added before."""
-        units = Units(unit)
-        sums = units.sums(deviation[:, None])[:, 0]
-        self.units, self.n, self.mean = self.units + units.count, self.n + len(unit), mean
+        sums = deviation if units.are_rows else units.sums(deviation[:, None])[:, 0]
+        self.units, self.n, self.mean = self.units + units.count, self.n + len(deviation), mean
         self.squares += float(sums @ sums)
 
     def interval(self, unit_name: str) -> Interval:
@@ -154,22 +153,22 @@ class AnswerSpread:
     def add(self, part: AnswersOfUnits, rows: NDArray[np.bool_], *, score: float, outside: float) -> None:
         """Add one rater's rows of a part; `score` and `outside` are the means over all parts."""
         ok = rows & part.ok
-        self.asked += ShareSums.of(_sums(part.unit[rows], part.ok[rows]))
+        self.asked += ShareSums.of_trials(part.ok[rows], Units(part.unit[rows].view(np.int64)))
         if not ok.any():
             return
-        unit, value = part.unit[ok].view(np.int64), part.value[ok]
+        units, value = Units(part.unit[ok].view(np.int64)), part.value[ok]
         for spread, numbers, mean in ((self.score, part.score[ok], score), (self.outside, part.outside[ok], outside)):
             has_number = ~np.isnan(numbers)
             if has_number.any():
-                spread.add(unit[has_number], numbers[has_number] - mean, mean)
+                spread.add(units if has_number.all() else units.of(has_number), numbers[has_number] - mean, mean)
         before = self.nobody
-        self.nobody = before + ShareSums.of(_sums(part.unit[ok], np.zeros(len(unit), bool)))
+        self.nobody = before + ShareSums.of_trials(np.zeros(len(value), bool), units)
         for name, marked in part.marks.items():
-            self.marked[name] += ShareSums.of(_sums(part.unit[ok], marked[ok]))
-        occur = {part.answers[code] for code in np.unique(value[value >= 0]).tolist()}
+            self.marked[name] += ShareSums.of_trials(marked[ok], units)
+        occur = {part.answers[code] for code in np.flatnonzero(np.bincount(value[value >= 0])).tolist()}
         for answer in occur | self.answers.keys():
             hit = value == part.answers.index(answer) if answer in occur else np.zeros(len(value), bool)
-            self.answers[answer] = self.answers.get(answer, before) + ShareSums.of(_sums(part.unit[ok], hit))
+            self.answers[answer] = self.answers.get(answer, before) + ShareSums.of_trials(hit, units)
 
     def share_of(self, sums: ShareSums) -> Interval:
         """Return the interval of a share."""
@@ -316,7 +315,9 @@ class Distributions:
             key: rubric, question and the values of the extra columns.
             part: ratings of this question; each unit is in one part.
         """
-        for code in np.unique(part.rater).tolist():
+        # Small numbers of units need sorting once, not once for each rater and answer.
+        part = replace(part, unit=np.unique(part.unit, return_inverse=True)[1].astype(np.uint64))
+        for code in np.flatnonzero(np.bincount(part.rater)).tolist():
             of_rater = part.rater == code
             full = (part.raters[code], *key)
             spread = self._spreads.setdefault(full, AnswerSpread(part.unit_name))
@@ -495,7 +496,3 @@ def _joined(answers: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _none_ok(asked: int) -> str:
     return f"none of the {asked:,} ratings is ok"
-
-
-def _sums(unit: NDArray[np.uint64], hit: NDArray[np.bool_]) -> NDArray[np.float64]:
-    return Units(unit.view(np.int64)).sums(np.stack([hit, np.ones(len(hit))], axis=1))

@@ -201,8 +201,16 @@ class ShareSums:
     @classmethod
     def of(cls, sums: Floats) -> "ShareSums":
         """Return the sums of float64[units, 2] hits and trials."""
-        hits, n = sums.T
+        hits, n = np.ascontiguousarray(sums.T)
         return cls(len(sums), float(hits.sum()), float(n.sum()), float(hits @ hits), float(hits @ n), float(n @ n))
+
+    @classmethod
+    def of_trials(cls, hits: NDArray[np.bool_], units: Units) -> "ShareSums":
+        """Return the sums of bool[n] trials of these units."""
+        if not units.are_rows:
+            return cls.of(units.sums(np.stack([hits, np.ones(len(hits))], axis=1)))
+        n, hit = len(hits), int(np.count_nonzero(hits))
+        return cls(n, hit, n, hit, hit, n)
 
     def __add__(self, other: "ShareSums") -> "ShareSums":
         return ShareSums(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -401,6 +409,25 @@ def blocks(rows: ArrayLike, units: Units, *, most: int | None = None) -> Ints:
     block = np.empty(units.count, np.int64)
     block[order] = np.arange(units.count) * min(most, units.count) // units.count
     return block[units.place]
+
+
+def block_counts(code: NDArray[Any], codes: int, units: Units) -> Floats:
+    """Return float64[blocks, codes], how often each code occurs in each block of units; blocks as of `blocks`.
+
+    Args:
+        code: int[n], from 0 to `codes` - 1. Rows with the same code have the same contents.
+    """
+    if not units.are_rows:
+        block = blocks(np.stack([code, code.astype(np.float64) ** 2], axis=1), units)
+    else:  # what is sorted are codes, of which there are few: counting them replaces sorting
+        number = np.bincount(code, minlength=codes)
+        code = np.repeat(np.arange(codes), number)
+        most = min(BLOCKS, len(code))
+        if len(code) > BLOCKS:
+            code = code[np.random.default_rng(SEED).permutation(len(code))]
+        block = np.arange(len(code)) * most // max(len(code), 1)
+    size = int(block.max(initial=-1)) + 1
+    return np.bincount(block * codes + code, minlength=size * codes).reshape(size, codes).astype(np.float64)
 
 
 def block_sums(rows: ArrayLike, units: Units | None = None, *, most: int | None = None) -> Floats:

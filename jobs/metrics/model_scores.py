@@ -124,7 +124,7 @@ class RaterGroup:
 
 def means_of(answers: RatingTable, group: RaterGroup) -> Floats:
     """Return float64[items], the group's mean score of each item, NaN without enough ratings."""
-    means, n = answers.of_raters(group.raters).means()
+    means, n = answers.means_of(group.raters)
     return np.where(n >= max(group.at_least, 1), means, np.nan)
 
 
@@ -136,10 +136,7 @@ def share_at_least(answers: RatingTable, group: RaterGroup, threshold: float, *,
     scored = means_of(answers, group)
     rated = ~np.isnan(scored)
     if rule == "any":
-        best = np.full(answers.items, -np.inf)
-        chosen = answers.of_raters(group.raters)
-        rows = ~np.isnan(chosen.score)
-        np.maximum.at(best, chosen.item[rows], chosen.score[rows])
+        best = answers.of_raters(group.raters).highest()
         scored = np.where(rated, best, np.nan)
     hit = scored[rated] >= threshold - EPSILON
     dims = {"group": group.name, "threshold": f"{threshold:g}", "rule": rule}

@@ -1,13 +1,13 @@
 """Consistency of raters: intraclass correlations, and correlations between pairs of raters."""
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.answers import MAX_LEVELS, RatingTable
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Interval, Units, estimate, jackknife_of_sums, no_interval, too_few
 from jobs.metrics.metric import AGREEMENTS, Metric, MetricKind, Quantity, estimated, undefined
 
@@ -333,26 +333,26 @@ def _pearson_pairs(rows: RatingTable) -> Floats:
 def _spearman_pairs(rows: RatingTable) -> Floats:
     """Return the correlations, computed pair by pair because ranks refer to the common items of a pair."""
     pairs = np.full((len(rows.raters), len(rows.raters)), np.nan)
-    levels = rows.levels()
-    code = np.searchsorted(levels, rows.score).astype(np.int16 if len(levels) <= MAX_LEVELS else np.int32)
-    order = np.argsort(rows.rater, kind="stable")
-    ends = np.searchsorted(rows.rater[order], np.arange(len(rows.raters) + 1))
-    by_rater = [(rows.item[order[a:b]], code[order[a:b]]) for a, b in pairwise(ends)]
-    for i, (items_i, codes_i) in enumerate(by_rater):
-        for j in range(i + 1, len(by_rater)):
-            _, at_i, at_j = np.intersect1d(items_i, by_rater[j][0], assume_unique=True, return_indices=True)
-            if len(at_i) >= MIN_COMMON:
-                correlation = _spearman(codes_i[at_i], by_rater[j][1][at_j])
-                pairs[i, j] = pairs[j, i] = correlation
+    columns = rows.columns(rows.raters)
+    for i, j in combinations(range(len(rows.raters)), 2):
+        common, of_i, of_j = columns.pair(i, j)
+        if len(common) >= MIN_COMMON:
+            pairs[i, j] = pairs[j, i] = _spearman(of_i, of_j, len(columns.levels))
     return pairs
 
 
-def _spearman(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """Return Spearman's correlation of two arrays of codes; NaN without variance."""
-    from scipy.stats import rankdata
+def _spearman(one: NDArray[Any], other: NDArray[Any], levels: int) -> float:
+    """Return Spearman's correlation of two arrays of codes from 0 to `levels` - 1; NaN without variance."""
+    if levels**2 > len(one):
+        from scipy.stats import rankdata
 
-    a, b = rankdata(one), rankdata(other)
-    a -= a.mean()
-    b -= b.mean()
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    return float(np.clip((a @ b) / scale, -1, 1)) if scale > 0 else np.nan
+        a, b = rankdata(one), rankdata(other)
+        number = np.ones(len(one))
+    else:  # the table of both answers has all that ranks depend on
+        number = np.bincount(one.astype(np.int64) * levels + other, minlength=levels**2).astype(np.float64)
+        of_one, of_other = number.reshape(levels, levels).sum(1), number.reshape(levels, levels).sum(0)
+        ranks = [np.cumsum(count) - (count - 1) / 2 for count in (of_one, of_other)]
+        a, b = (rank.ravel() for rank in np.meshgrid(*ranks, indexing="ij"))
+    a, b = (rank - (number @ rank) / number.sum() for rank in (a, b))
+    scale = float(np.sqrt((number @ a**2) * (number @ b**2)))
+    return float(np.clip((number @ (a * b)) / scale, -1, 1)) if scale > 0 else np.nan
