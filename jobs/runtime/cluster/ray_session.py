@@ -240,6 +240,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _start_here(settings: RayConfig, resources: res.Resources) -> None:
     import ray
 
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported unless the user wants it
     os.environ.setdefault("RAY_num_workers_soft_limit", str(max(IDLE_WORKERS, os.cpu_count() or 1)))  # read by raylet
     memory = resources.object_store_memory_gb
     start_ray = functools.partial(
