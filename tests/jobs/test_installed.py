@@ -1,5 +1,6 @@
 """Installed as a package, away from the checkout, the jobs find their configuration, page and rubrics."""
 
+import csv
 import os
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -82,3 +84,27 @@ def test_help_and_configuration(installed: Path) -> None:
     shown = python(installed, "-m", "jobs.judge", "--cfg", "model=local-tiny", "resources=cluster")
     assert "checkpoint: local:qwen2.5-vl-tiny" in shown
     assert "autoscaling: true" in shown
+
+
+def test_a_study_begins_and_ends_away_from_the_checkout(installed: Path) -> None:
+    """The commands of the README, with the model that comes with the package, and a report of a file."""
+    elsewhere = installed.parent / "elsewhere"
+    remine = str(installed / "bin" / "remine")
+    python(installed, remine, "init", "mood")
+    (elsewhere / "photos").mkdir()
+    for number in range(4):
+        Image.new("RGB", (64, 48), (60 * number, 90, 120)).save(elsewhere / "photos" / f"{number}.png")
+    rows = "".join(f"{number}.png,{'north' if number % 2 else 'south'}\n" for number in range(4))
+    (elsewhere / "set.csv").write_text(f"file,region\n{rows}")
+    study = [remine, "run", "pipeline=mood_study.yaml", "models=demo-judge", "by=region", "ray.num_cpus=1"]
+    assert "remine judge model=demo-judge" in python(installed, *study, "plan=true")
+    assert "4 pictures shown" in python(installed, *study)
+    assert (elsewhere / "mood" / "report" / "index.html").exists()
+    with (elsewhere / "mood" / "ratings.csv").open(encoding="utf-8-sig", newline="") as file:
+        ratings = list(csv.DictReader(file))
+    assert len(ratings) == 4 * (3 + 1)  # pictures x (targets of one question + the other)
+    assert all(0 <= float(row["p_1"]) <= 1 for row in ratings if row["question"] == "shown")
+    answers = "".join(f"{item},{rater},{item % 2}\n" for item in range(6) for rater in "ab")
+    (elsewhere / "answers.csv").write_text(f"item,rater,value\n{answers}")
+    python(installed, remine, "report", "input=answers.csv", "out=of_file")
+    assert "index.html" in {path.name for path in (elsewhere / "of_file").iterdir()}
