@@ -1,8 +1,9 @@
 """Generate n samples of text for each prompt that `actors.preparers` prepared."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from actors.settings import ConditionSettings
 from actors.status import EMPTY_ANSWER, Status, is_blank
 from actors.tallies import TallyingStage
 from actors.vlm.chat import ChatEncoder
+from actors.vlm.engine_sample import EngineSample
 from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, TextGenerator, sample_seed, text_ends, text_generator
 from actors.vlm.loading import RaterFacts, load_model
@@ -181,24 +183,6 @@ def load_in_vllm(settings: SamplingSettings, model: ModelSettings, threads: int 
     return VllmTextGenerator(loaded, ends=text_ends(loaded, chat)), chat, loaded.facts
 
 
-class GreedyTexts(NamedTuple):
-    """The likeliest texts about some items, for a comparison of engines.
-
-    Attributes:
-        texts: the tokens of each text, without its end token.
-        reasons: why each text ended, `stop` or `length`.
-        logprobs: natural logarithm of the probability of each token of each text.
-        dtype: dtype of the weights.
-        engine: libraries with their versions, and the kind of device.
-    """
-
-    texts: list[list[int]]
-    reasons: list[str]
-    logprobs: list[list[float]]
-    dtype: str
-    engine: str
-
-
 def greedy_texts(
     items: pa.Table,
     *,
@@ -206,14 +190,16 @@ def greedy_texts(
     prepare: Mapping[str, Any],
     max_tokens: int,
     memory_budget_gb: float | None = None,
+    compared: int | None = None,
     texts: Sequence[Sequence[int]] | None = None,
-) -> GreedyTexts:
+) -> EngineSample:
     """Load a model in an engine and return the likeliest texts about items.
 
     Args:
         items: as for `actors.preparers.PromptPreparer`; items without a prompt are left out.
         prepare: arguments of the constructor of `PromptPreparer`.
         max_tokens: longest text.
+        compared: number of the items whose texts are returned; of the others, only the time is. None: all.
         texts: texts whose tokens' probabilities are returned; None: those that the engine writes.
 
     Raises:
@@ -224,15 +210,24 @@ def greedy_texts(
     inputs = [from_bytes(data) for data in prepared["inputs"].to_pylist() if data is not None]
     settings = SamplingSettings(temperature=0.0, max_tokens=max_tokens, memory_budget_gb=memory_budget_gb)
     generator, _, facts = (load_in_vllm if engine == "vllm" else load_in_transformers)(settings, model, None)
-    likeliest: list[Generated] = []
-    for result in generator.generate(inputs, seeds=[[0]] * len(inputs), sampling=settings.sampling):
-        if isinstance(result, ScoringError):
-            raise ValueError(result.message)
-        likeliest += result
+
+    def written(prompts: list[Any]) -> list[Generated]:
+        likeliest: list[Generated] = []
+        for result in generator.generate(prompts, seeds=[[0]] * len(prompts), sampling=settings.sampling):
+            if isinstance(result, ScoringError):
+                raise ValueError(result.message)
+            likeliest += result
+        return likeliest
+
+    first, others = inputs[:compared], inputs[len(inputs[:compared]) :]
+    likeliest = written(first)
     asked = [text.tokens for text in likeliest] if texts is None else texts
     logprobs = [
-        generator.token_logprobs(prompt, text) if text else [] for prompt, text in zip(inputs, asked, strict=True)
+        generator.token_logprobs(prompt, text) if text else [] for prompt, text in zip(first, asked, strict=True)
     ]
-    return GreedyTexts(
-        [t.tokens for t in likeliest], [t.finish_reason for t in likeliest], logprobs, facts.dtype, facts.engine
-    )
+    began = time.perf_counter()
+    if others:
+        written(others)
+    seconds = time.perf_counter() - began if others else 0.0
+    reasons = [text.finish_reason for text in likeliest]
+    return EngineSample([t.tokens for t in likeliest], reasons, logprobs, facts.dtype, facts.engine, seconds)

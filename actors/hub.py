@@ -66,6 +66,21 @@ def read(repository: str, name: str, *, revision: str | None = None) -> str | No
     return Path(path).read_text(encoding="utf-8")
 
 
+def size(repository: str, name: str, *, revision: str | None = None, local_only: bool = False) -> int | None:
+    """Return the bytes of a file; None if it is not in the local cache and the hub does not have it or say its size."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+    if path := _cached(repository, name, revision):
+        return Path(path).stat().st_size
+    if local_only:
+        return None
+    try:
+        return get_hf_file_metadata(hf_hub_url(repository, name, revision=revision), timeout=TIMEOUT_S).size
+    except Exception as error:  # its errors come from several libraries
+        log.debug("%s/%s: no size (%s)", repository, name, first_line(error))
+        return None
+
+
 def commit(repository: str, name: str, *, revision: str | None = None) -> str | None:
     """Return the commit of a file that is in the local cache; None if it is not there."""
     path = _cached(repository, name, revision)

@@ -1,5 +1,6 @@
 """Base class of the stages that rate prepared items with a rubric: `actors.judge` and `actors.reasoning_judge`."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from actors.schemas import RatingRow, failed
 from actors.status import Status
 from actors.tallies import TallyingStage
 from actors.vlm import errors, model_inputs
+from actors.vlm.engine_sample import EngineSample
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, load_model
 from actors.vlm.model_inputs import VllmPrompt, from_bytes, vllm_prompts_of
@@ -22,6 +24,7 @@ from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.scoring_requests import Scores
 from actors.vlm.settings import ModelSettings, RubricSettings
 
+LEAST = 1e-12  # smaller probabilities are rounding
 IMPROBABLE = 0.99  # probability outside the allowed answers
 
 
@@ -202,3 +205,40 @@ class RubricRater(TallyingStage):
             order=self.layout,
             sample=sample,
         )
+
+
+def sampled_ratings(
+    items: pa.Table,
+    *,
+    rater: type[RubricRater],
+    prepare: Mapping[str, Any],
+    rate: Mapping[str, Any],
+    compared: int | None = None,
+) -> EngineSample:
+    """Load a model and return its ratings of items, with the words of a written reasoning.
+
+    Args:
+        items: as for `actors.preparers.RubricPreparer`.
+        rater: the stage that rates.
+        prepare, rate: arguments of the constructors of `RubricPreparer` and the stage.
+        compared: number of the items whose ratings are returned; of the others, only the time is. None: all.
+
+    Raises:
+        ValueError: the model cannot be loaded.
+    """
+    from actors.preparers import RubricPreparer
+
+    preparer, stage = RubricPreparer(**prepare), rater(**rate)
+    first = items.slice(0, compared)
+    rows = stage(preparer(first)).to_pylist()
+    others = preparer(items.slice(first.num_rows))
+    began = time.perf_counter()
+    if others.num_rows:
+        stage(others)
+    seconds = time.perf_counter() - began if others.num_rows else 0.0
+    texts = [(row["comment"] or "").split() for row in rows]
+    logprobs = [
+        [math.log(max(p * (1 - row["outside_mass"]), LEAST)) for p in row["probabilities"] or ()] for row in rows
+    ]
+    facts = stage.facts
+    return EngineSample(texts, [row["status"] for row in rows], logprobs, facts.dtype, facts.engine, seconds)

@@ -21,6 +21,7 @@ from jobs.checkpoints.encoder import (
     check_placement,
     encoder_facts,
     encoder_identity,
+    encoder_lines,
     logit_scalars,
     stream_encoded,
 )
@@ -68,8 +69,9 @@ def execute(cfg: EmbedConfig) -> Plan | Manifest:
     if not cfg.only_plans:
         check_available(cfg.embedder)
     plan = _plan(cfg, source, facts, excluded)
+    lines = encoder_lines(cfg, cfg.embedder, facts.encoder)
     rows = TEXTS if source.name == "texts" else PICTURES
-    run = lifecycle.begin("embed", cfg, plan, excluded, pools=rows.pools, note=f"{facts.dim} dimensions")
+    run = lifecycle.begin("embed", cfg, plan, excluded, pools=rows.pools, note=f"{facts.dim} dimensions", lines=lines)
     if isinstance(run, Plan):
         return run
     from actors.embedder import Embedder, TextEmbedder

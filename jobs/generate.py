@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from actors.generator import Generator, GeneratorSettings
+from actors.generator import Generator, GeneratorSettings, greedy_texts
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.vlm.settings import ModelSettings
@@ -24,7 +24,7 @@ from jobs.errors import as_input_error
 from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
 from jobs.judging.items import item_units
-from jobs.judging.model_config import ModelsConfig, run_each, with_condition
+from jobs.judging.model_config import EngineConfig, ModelsConfig, run_each, with_condition
 from jobs.judging.model_run import model_plan, prompt_lines, stream_items
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
@@ -38,7 +38,7 @@ from jobs.store.pieces import cut_of
 
 
 @dataclass
-class GenerateConfig(GeneratorSettings, ModelsConfig):
+class GenerateConfig(GeneratorSettings, EngineConfig, ModelsConfig):
     """Keys of `generate`."""
 
     prompt: dict[str, Any] = conf_group("explicit")  # the instruction to the model
@@ -71,8 +71,9 @@ def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
     reader = prompt.reader(sources)
     engine = engine_choice.choose(
         cfg,
-        _prepare(cfg, prompt).kwargs,
-        texts=texts,
+        lambda engine: (greedy_texts, _sample(cfg, prompt, engine)),
+        own="transformers",
+        answers=texts,
         units=drawn.units,
         reader=reader,
         excluded=excluded,
@@ -123,6 +124,17 @@ def _dependencies(cfg: GenerateConfig, prompt: AskedPrompt) -> dict[str, Any]:
 
 def _prepare(cfg: GenerateConfig, prompt: AskedPrompt) -> Stage:
     return prompt.stage(cfg, answer_tokens=cfg.max_tokens, keeps_pictures=cfg.engine == vllm_engine.NAME)
+
+
+def _sample(cfg: GenerateConfig, prompt: AskedPrompt, engine: str) -> dict[str, Any]:
+    """Return the arguments of `greedy_texts` with an engine; vLLM is asked about the other engine's texts."""
+    arguments: dict[str, Any] = {
+        "prepare": _prepare(cfg, prompt).kwargs,
+        "max_tokens": engine_choice.TOKENS,
+        "memory_budget_gb": cfg.memory_budget_gb,
+        "engine": engine,
+    }
+    return arguments | ({"texts": None} if engine == vllm_engine.NAME else {})
 
 
 def _write(cfg: GenerateConfig, prompt: AskedPrompt, dependencies: dict[str, Any]) -> Stage:

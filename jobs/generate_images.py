@@ -48,7 +48,7 @@ class GenerateImagesConfig(DrawingSettings, FailingRows):
     prompt_role: str = "prompt"  # role of the texts that are prompts
     samples: int = 1  # pictures per prompt
     image_model: ImageModelConfig = conf_group("sd3-medium", ImageModelConfig)
-    # several of conf/image_model; each draws `samples` pictures
+    # several of conf/image_model.yaml; each draws `samples` pictures
     image_models: list[Any] = field(default_factory=list, metadata={LISTS: "image_model"})
 
     def __post_init__(self) -> None:

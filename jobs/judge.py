@@ -11,7 +11,7 @@ the answers and the probability of everything else. There is one row per item, t
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jobs.judging.model_config import MethodConfig, ModelsConfig, run_each
@@ -63,7 +63,9 @@ def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
         note = f"asks {cfg.model.name} for {cfg.method} answers about the first {cfg.limit:,} {items.name}"
     if cfg.plan:
         note += model_run.expected_tokens(cfg.model, job.sources.pictures)
-    plan = rubric_job.plan(cfg, job, excluded)
+    engine = rubric_job.choose_engine(cfg, job, excluded)
+    cfg = replace(cfg, engine=engine.name)
+    plan = rubric_job.plan(cfg, job, excluded, files=engine.files)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=job.rubric.context_fields)
     run = lifecycle.begin("judge", cfg, plan, excluded, pools=pools, note=note, lines=lines)
     stages = rubric_job.judge_stages(cfg, job.targets, job.ratings)

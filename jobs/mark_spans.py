@@ -18,7 +18,6 @@ from typing import Any
 
 from actors.ids import content_id
 from actors.marking.span_prompts import SpanPrompts
-from actors.settings import RuntimeOnly
 from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
 from jobs.annotation.span_labels import SpanLabels
@@ -47,7 +46,6 @@ class MarkSpansConfig(MarkingSettings, SeveralModelsConfig):
     span_labels: dict[str, Any] = conf_group("docent")
     span_prompts: dict[str, Any] = conf_group("docent")
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to mark
-    show_prompts: RuntimeOnly[int] = 0  # with plan=true: print the prompts about so many items
 
 
 def execute(cfg: MarkSpansConfig) -> Plan | Manifest:

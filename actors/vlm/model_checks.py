@@ -1,7 +1,11 @@
 """Checks before a run, without loading weights, that a model exists and generates text."""
 
+import ast
+import importlib.metadata
+import importlib.util
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -19,9 +23,7 @@ PARTS = ("text_config", "vision_config")  # of a config
 HEADS = ("num_attention_heads", "num_key_value_heads", "num_heads")
 SIZES = ("hidden_size", "vocab_size", "num_hidden_layers", *HEADS)  # keys of a config or a part
 LARGEST_SIZE = 2**24
-# Whether models of a `model_type` accept pictures, for some that are used often.
-COMMON = dict.fromkeys(("qwen2_5_vl", "qwen3_vl", "gemma3", "mllama", "llava_next"), True)
-COMMON |= dict.fromkeys(("llama", "qwen2", "qwen3"), False)
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of a number
 # Each tokenizer has one of the first files, and each picture processor one of the second.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
@@ -153,6 +155,9 @@ class _ModelFiles(Protocol):
     def lacks(self, names: Sequence[str]) -> bool:
         """Return whether none of these files exists; False if that is not known."""
 
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file; None if it does not exist, or that is not known."""
+
 
 class _Folder:
     place = "in the folder"
@@ -171,6 +176,10 @@ class _Folder:
     def lacks(self, names: Sequence[str]) -> bool:
         return not any((self._path / name).is_file() for name in names)
 
+    def size(self, name: str) -> int | None:
+        file = self._path / name
+        return file.stat().st_size if file.is_file() else None
+
 
 class _S3Folder:
     place = "there"
@@ -187,6 +196,9 @@ class _S3Folder:
 
     def lacks(self, names: Sequence[str]) -> bool:
         return not {name for name, _, _ in model_files.objects(self._uri)} & set(names)
+
+    def size(self, name: str) -> int | None:
+        return {file: size for file, size, _ in model_files.objects(self._uri)}.get(name)
 
 
 class _HubRepository:
@@ -213,7 +225,11 @@ class _HubRepository:
         return True
 
     def lacks(self, names: Sequence[str]) -> bool:
-        return False  # published models rarely lack them, and each check is a request
+        # Of small files only, since the others would be fetched.
+        return not self._local_only and not any(name not in PROCESSORS or self.read(name) for name in names)
+
+    def size(self, name: str) -> int | None:
+        return hub.size(self._name, name, revision=self._revision, local_only=self._local_only)
 
 
 def _files(model: str, revision: str | None, *, local_only: bool = False) -> _ModelFiles:
@@ -266,9 +282,7 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
     kind = config["model_type"]
     sees_pictures = _sees_pictures(kind)
     if sees_pictures is None:
-        raise ModelError(
-            f"model_type {kind!r} is neither a vision-language model nor a text model; use one of these", model
-        )
+        raise ModelError(_no_answers(kind, config), model)
     listed = config.get("architectures") or []
     architectures = [str(name) for name in (listed if isinstance(listed, list) else [listed])]
     if architectures and not any(name.endswith(GENERATIVE) for name in architectures):
@@ -286,12 +300,66 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
     return sees_pictures
 
 
+def _no_answers(kind: str, config: Mapping[str, Any]) -> str:
+    """Return why models of a `model_type` are not used, and what to do."""
+    if kind in _mapped("MODEL_MAPPING_NAMES"):
+        return f"model_type {kind!r} is neither a vision-language model nor a text model; use one of these"
+    if config.get("auto_map"):
+        return (
+            f"model_type {kind!r} is code of the model's repository (auto_map in {CONFIG}), which is never run; use a "
+            "form of the model that transformers has itself, such as one whose name ends in -hf"
+        )
+    release = importlib.metadata.version("transformers")
+    return f"model_type {kind!r} is unknown to transformers {release}; use another model, or a release that has it"
+
+
 def _sees_pictures(kind: str) -> bool | None:
     """Return whether models of a `model_type` accept pictures; None if transformers generates no text with them."""
-    if kind in COMMON:  # without importing transformers and torch, which takes seconds
-        return COMMON[kind]
-    from transformers.models.auto import modeling_auto
-
-    if kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+    if kind in _mapped("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"):
         return True
-    return False if kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else None
+    return False if kind in _mapped("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES") else None
+
+
+@lru_cache
+def _mapped(mapping: str) -> frozenset[str]:
+    """Return the keys of a mapping of transformers' `modeling_auto`, from its source: an import takes 3 s."""
+    package = importlib.util.find_spec("transformers")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("No module named 'transformers'", name="transformers")
+    source = (Path(package.origin).parent / "models" / "auto" / "modeling_auto.py").read_text(encoding="utf-8")
+    for statement in ast.parse(source).body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == mapping for target in targets):
+            pairs = next(node for node in ast.walk(statement) if isinstance(node, ast.List | ast.Dict))
+            keys = pairs.keys if isinstance(pairs, ast.Dict) else [pair.elts[0] for pair in pairs.elts]  # type: ignore[attr-defined]
+            return frozenset(key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+    raise RuntimeError(f"this release of transformers has no {mapping}; install the one that constraints.txt pins")
+
+
+def weight_bytes(model: str, *, dtype: str, revision: str | None = None, local_only: bool = False) -> float | None:
+    """Return the bytes of a model's weights once they are loaded, without reading them.
+
+    Args:
+        model: as for `check_vlm`.
+        dtype: dtype in which they are loaded; those of a quantised model stay as they are.
+        local_only: whether to look only at a folder or the hub's cache.
+
+    Returns:
+        None if the sizes of its files are unknown.
+
+    Raises:
+        ValueError: the model does not exist or cannot be reached.
+    """
+    files = _files(model, revision, local_only=local_only)
+    config = _config(model, files)
+    try:
+        stored = parse_json(files.read(WEIGHTS[0]) or "{}").get("metadata", {}).get("total_size")
+    except (ValueError, AttributeError):  # a damaged index, which `check_vlm` reports
+        return None
+    stored = stored if isinstance(stored, int) else files.size(WEIGHTS[1])
+    parts = (config, config.get("text_config") or {})
+    names = [part.get(name) for part in parts for name in ("dtype", "torch_dtype")]
+    numbers = next((BYTES[name] for name in names if name in BYTES), None)
+    if stored is None or numbers is None or "quantization_config" in config:
+        return stored
+    return stored * BYTES[dtype] / numbers

@@ -10,11 +10,9 @@ import pyarrow.compute as pc
 
 from actors.encoders.encoder_sources import EncoderSettings
 from actors.errors import ModelError, SettingError, first_line
-from actors.settings import RuntimeOnly
-from jobs.checkpoints.placement import check_device, check_dtype
+from jobs.checkpoints.placement import ModelFacts, check_device, check_dtype, model_line
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Common
-from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.lifecycle import JobRun
 from jobs.store.identity import identity_of
@@ -32,10 +30,16 @@ VECTOR_COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error
 
 
 @dataclass
-class EmbedderConfig(EncoderSettings):
-    """The encoder; `conf/embedder/` has named encoders."""
+class EmbedderConfig(ModelFacts, EncoderSettings):
+    """The encoder; `conf/embedder.yaml` has named encoders."""
 
-    name: RuntimeOnly[str] = MISSING  # display name
+
+def encoder_lines(cfg: Common, embedder: EmbedderConfig, encoder: str) -> list[str]:
+    """Return the plan's lines about an encoder, `encoder` in the tables; empty unless plan=true."""
+    if not cfg.plan:
+        return []
+    memory = "not stated (embedder.memory_gb)" if embedder.memory_gb is None else f"{embedder.memory_gb:g} GB"
+    return [model_line(embedder, encoder), f"memory {memory} for the weights in 16-bit numbers (float32: twice)"]
 
 
 def check_placement(cfg: Common, embedder: EmbedderConfig) -> None:

@@ -2,39 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from actors.diffusion_models import ImageModelSettings
-from actors.settings import RuntimeOnly
-from jobs.checkpoints.placement import check_device, check_dtype
+from jobs.checkpoints.placement import CheckpointConfig, check_device, check_dtype
 from jobs.errors import InputError, as_input_error
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration.config import Common
-from jobs.runtime.configuration.key_types import MISSING
-from jobs.store.identity import identity_of
 
 
 @dataclass
-class ImageModelConfig(ImageModelSettings):
-    """The text-to-image model that draws; `conf/image_model/` has named models."""
-
-    name: RuntimeOnly[str] = MISSING
-    checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
-    # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
-    memory_gb: RuntimeOnly[float | None] = None
-    licence: RuntimeOnly[str | None] = None  # rarely: licence of the weights; kept with the pictures, not checked
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The part of a run's identity that describes the model."""
-        return identity_of(self, {"model": self.checkpoint}, instead_of=["checkpoint"])
-
-    @property
-    def rater(self) -> str:
-        """The model's name in the tables."""
-        from actors.vlm.loading import rater_name
-
-        return rater_name(self.checkpoint, revision=self.revision)
+class ImageModelConfig(CheckpointConfig, ImageModelSettings):
+    """The text-to-image model that draws; `conf/image_model.yaml` has named models."""
 
 
 def check_image_models(cfg: Common, models: Sequence[ImageModelConfig]) -> None:

@@ -13,7 +13,7 @@ from actors.rubrics.templates import TARGET_WORD
 from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.judging import model_run
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
-from jobs.judging.model_config import AskingConfig, UsesModel, check_model
+from jobs.judging.model_config import AskingConfig, check_model
 from jobs.runtime.stage_contract import Stage
 
 
@@ -42,7 +42,7 @@ class AskedPrompt:
         words = {QUESTIONS_WORD: list(self.questions)}
         return self.instruction.begin(**{name: words[name] for name in self.instruction.words & words.keys()})
 
-    def check_model(self, cfg: UsesModel) -> None:
+    def check_model(self, cfg: AskingConfig) -> None:
         """Check that the model exists and accepts what the prompt shows (`jobs.judging.model_config.check_model`)."""
         check_model(cfg, shown_by=f"prompt {self.instruction.name!r}" if self.instruction.shows_picture else "")
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.rubrics.thoughts import ANY
 from actors.settings import ConditionSettings, Location, RuntimeOnly
 from actors.vlm.settings import ClosedSettings, ContextSettings, ReasoningSettings
-from jobs.checkpoints.placement import check_dtype
-from jobs.checkpoints.vlm import ModelConfig, check_bounds
+from jobs.checkpoints.placement import check_dtype, check_fits, dtype_of
+from jobs.checkpoints.vlm import AsksModelConfig, check_bounds
 from jobs.errors import InputError, RunError
 from jobs.runtime.cluster import dtypes
 from jobs.runtime.configuration.config import FailingRows
-from jobs.runtime.configuration.key_types import LISTS, MISSING, conf_group
+from jobs.runtime.configuration.key_types import LISTS, MISSING
 from jobs.runtime.outcomes import Manifest, Plan, check_outcome, show
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
@@ -25,13 +25,14 @@ CONDITION = "remine.condition"  # in the footers of a table of items
 
 
 @dataclass
-class ModelRunConfig(FailingRows):
+class ModelRunConfig(AsksModelConfig, FailingRows):
     """Keys of every job that runs a model on items."""
 
     input: Location[str] = MISSING  # a table of images, or of items
     images: Location[str | None] = None  # for a table of items: their pictures
     texts: Location[str | None] = None  # for a table of items: their texts
-    model: ModelConfig = conf_group("qwen2.5-vl-7b", ModelConfig)
+    # with plan=true: print the prompts about this many items, and answers of a tiny random model
+    show_prompts: RuntimeOnly[int] = 0
 
 
 @dataclass
@@ -39,8 +40,15 @@ class AskingConfig(ContextSettings, ModelRunConfig):
     """Keys of every job whose prompts have a context."""
 
     records: Location[str | None] = None  # records of the pictures, for the prompt's context
-    # with plan=true: print the prompts about this many items, and answers of a tiny random model
-    show_prompts: RuntimeOnly[int] = 0
+
+
+@dataclass
+class EngineConfig(AskingConfig):
+    """Keys of every job whose model may run in vLLM."""
+
+    engine: str = "auto"
+    # rarely: items about which vLLM must answer as transformers does before a run uses it; 0: vLLM is not compared
+    engine_sample: RuntimeOnly[int] = 2
 
 
 @dataclass
@@ -57,7 +65,7 @@ class OwnQuestionsConfig:
 class SeveralModelsConfig(ModelRunConfig):
     """Keys of every job that runs with several models."""
 
-    # several of conf/model, run one after another, each into out/NAME; keys below model= apply to each
+    # several of conf/model.yaml, run one after another, each into out/NAME; keys below model= apply to each
     models: RuntimeOnly[list[Any]] = field(default_factory=list, metadata={LISTS: "model"})
 
 
@@ -67,7 +75,7 @@ class ModelsConfig(SeveralModelsConfig, AskingConfig):
 
 
 @dataclass
-class MethodConfig(ReasoningSettings, ClosedSettings, OwnQuestionsConfig, AskingConfig):
+class MethodConfig(ReasoningSettings, ClosedSettings, OwnQuestionsConfig, EngineConfig):
     """Keys of both methods of `judge`."""
 
     method: str = "closed"  # closed: score the allowed answers; reasoned: first let the model reason in writing
@@ -77,20 +85,6 @@ class MethodConfig(ReasoningSettings, ClosedSettings, OwnQuestionsConfig, Asking
 Conditioned = TypeVar("Conditioned", bound=ConditionSettings)
 Config = TypeVar("Config", bound=SeveralModelsConfig)
 Checked = TypeVar("Checked")
-
-
-class UsesModel(Protocol):
-    """The configuration of a job that asks a model about a table."""
-
-    model: ModelConfig
-
-    @property
-    def input(self) -> str | None:
-        """The table; None if the job reads another table."""
-
-    @property
-    def only_plans(self) -> bool:
-        """Whether the job stops after it has printed its plan."""
 
 
 def check_start(start: str, key: str) -> None:
@@ -106,7 +100,7 @@ def check_start(start: str, key: str) -> None:
         raise ValueError(f"{key}: opens a thought ({mark}) that it does not close; close it, or leave it out")
 
 
-def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
+def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:
     """Check that the model exists and can be loaded; reads a few small files and no weights.
 
     Args:
@@ -117,10 +111,10 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
         Whether the model accepts pictures; None with plan=true, which does not look it up.
 
     Raises:
-        ValueError: the model, its dtype or its bounds of pixels cannot be used.
+        ValueError: the model, its dtype or its bounds of pixels cannot be used, or the weights do not fit an actor.
         InputError: `input` is not a table of images or items; raised before a model is looked up or built.
     """
-    from actors.vlm.model_checks import check_template, check_vlm
+    from actors.vlm.model_checks import check_template, check_vlm, weight_bytes
     from jobs.store.reading import refuse_early
 
     check_dtype(cfg.model.dtype, prefix="model.")
@@ -129,7 +123,7 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
     if cfg.only_plans:
         check_template(name, cfg.model.template, revision=revision, local_only=True)
         return None
-    refuse_early(cfg.input, "images", "items", key="input")
+    refuse_early(getattr(cfg, "input", None), "images", "items", key="input")
     sees_pictures = check_vlm(name, revision=revision)
     check_template(name, cfg.model.template, revision=revision)
     if shown_by and not sees_pictures:
@@ -137,6 +131,8 @@ def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
             f"model.checkpoint={cfg.model.checkpoint}: does not accept pictures, and {shown_by} shows one; "
             "use a vision-language model, or a prompt whose order has no `picture`"
         )
+    dtype = dtype_of(cfg.model, cfg.resources.judge)
+    check_fits(cfg, cfg.model, weights=weight_bytes(cfg.model.checkpoint, dtype=dtype, revision=cfg.model.revision))
     return sees_pictures
 
 

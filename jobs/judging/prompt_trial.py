@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from actors.vlm.settings import ModelSettings
 from jobs.errors import InputError, check_least
 from jobs.judging import vllm_engine
 from jobs.judging.items import ItemReader
+from jobs.judging.model_config import ModelRunConfig
 from jobs.runtime.selection import exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.units import Unit
@@ -41,24 +42,14 @@ INDENT = "    | "
 _FIRST_WORDS = re.compile(r"\s*(\S+(?:\s+\S+){0,2})")
 
 
-class TriedKeys(Protocol):
-    """The keys of a job with a model."""
-
-    show_prompts: int
-
-    @property
-    def only_plans(self) -> bool:
-        """Whether the job stops after it has printed its plan."""
-
-
-def check(cfg: TriedKeys) -> None:
+def check(cfg: ModelRunConfig) -> None:
     """Raise InputError for a value of `show_prompts` that is not allowed."""
     check_least("show_prompts", cfg.show_prompts, 0)
     if cfg.show_prompts and not cfg.only_plans:
         raise InputError(f"show_prompts={cfg.show_prompts}: only used with plan=true; add it, or omit show_prompts=")
 
 
-def lines(cfg: TriedKeys, units: Iterable[Unit], reader: ItemReader, stages: Sequence[Stage]) -> Iterator[str]:
+def lines(cfg: ModelRunConfig, units: Iterable[Unit], reader: ItemReader, stages: Sequence[Stage]) -> Iterator[str]:
     """Yield the prompts about the first `show_prompts` items, and what the tiny model answers.
 
     Args:
@@ -82,7 +73,9 @@ def lines(cfg: TriedKeys, units: Iterable[Unit], reader: ItemReader, stages: Seq
         yield f"  … and {len(answers) - ANSWERS_SHOWN:,} more"
 
 
-def items_to_show(cfg: TriedKeys, units: Iterable[Unit], reader: ItemReader) -> Generator[str, None, pa.Table | None]:
+def items_to_show(
+    cfg: ModelRunConfig, units: Iterable[Unit], reader: ItemReader
+) -> Generator[str, None, pa.Table | None]:
     """Return the first `show_prompts` items; None if that is 0 or, after a line, if the input has no items."""
     if not cfg.show_prompts:
         return None
@@ -243,7 +236,7 @@ class StandIn:
 
 
 def marking_lines(
-    cfg: TriedKeys,
+    cfg: ModelRunConfig,
     units: Iterable[Unit],
     reader: ItemReader,
     *,

@@ -6,7 +6,7 @@
 | `reasoned` | `RubricPreparer` on CPUs, then `ReasoningJudge` generates reasoning and scores the answers after it |
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -16,12 +16,13 @@ from actors.judge import Judge
 from actors.preparers import RubricPreparer
 from actors.reasoning_judge import ENGINES as REASONING_ENGINES
 from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge
-from actors.rubric_rater import RubricRater
+from actors.rubric_rater import RubricRater, sampled_ratings
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric import identity as rubric_identity
 from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings, RubricSettings, SamplingSettings
 from jobs.errors import InputError, as_input_error
-from jobs.judging import kept_rubric, own_questions, prompt_trial, vllm_engine
+from jobs.judging import engine_choice, kept_rubric, own_questions, prompt_trial, vllm_engine
+from jobs.judging.engine_choice import ChosenEngine, Sampler
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.model_config import MethodConfig, OwnQuestionsConfig, check_model, check_start
 from jobs.judging.model_run import model_plan
@@ -32,6 +33,7 @@ from jobs.runtime.stage_contract import Stage
 from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
 from jobs.store.table_plan import TablePlan
+from jobs.store.units import Unit
 
 METHODS: dict[str, type[RubricSettings]] = {"closed": ClosedSettings, "reasoned": ReasoningSettings}
 
@@ -160,8 +162,37 @@ def open_job(cfg: MethodConfig, checked: CheckedKeys) -> JudgingJob:
     return JudgingJob(checked.rubric, checked.targets, sources, reads_pictures, ratings, cfg)
 
 
-def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
-    """Return the plan of the table of ratings."""
+def choose_engine(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> ChosenEngine:
+    """Return the engine of the run (`jobs.judging.engine_choice.choose`), compared by ratings of the first items."""
+
+    def sample(engine: str) -> tuple[Sampler, dict[str, Any]]:
+        short: dict[str, Any] = {"max_tokens": engine_choice.TOKENS, "samples": 1, "temperature": 0.0}
+        keys = replace(cfg, engine=engine, **(short if cfg.method == "reasoned" else {}))
+        prepare, rate = judge_stages(keys, job.targets, job.ratings)
+        return sampled_ratings, {"rater": rate.actor, "prepare": prepare.kwargs, "rate": rate.kwargs}
+
+    return engine_choice.choose(
+        cfg,
+        sample,
+        own="auto",
+        answers=job.ratings.total or job.sources.items.rows,
+        units=units_of(cfg, job) if cfg.engine in ("auto", vllm_engine.NAME) else (),
+        reader=job.reader,
+        excluded=excluded,
+    )
+
+
+def units_of(cfg: MethodConfig, job: JudgingJob) -> Sequence[Unit]:
+    """Return the units of the table of ratings."""
+    return job.sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
+
+
+def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions, *, files: Mapping[str, bytes]) -> TablePlan:
+    """Return the plan of the table of ratings.
+
+    Args:
+        files: further files of `_run/`, by name.
+    """
     rubric, layout = job.rubric, job.rubric.resolve_layout(cfg.layout)
     kept = kept_rubric.of_rubric(rubric, cfg.rubric)
     entries = {
@@ -176,7 +207,6 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
     instead_of = ["layout", "engine", "questions_by", "targets", "empty_context"]
     if cfg.method == "closed":
         instead_of += [field.name for field in fields(SamplingSettings)]  # which this method does not have
-    units = job.sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
     metadata = {**kept.metadata, "rater": cfg.model.rater}
     return model_plan(
         cfg,
@@ -184,9 +214,9 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
         entries,
         instead_of=instead_of,
         excluded=excluded,
-        units=units,
+        units=units_of(cfg, job),
         metadata=metadata,
-        files=kept.files,
+        files={**kept.files, **files},
     )
 
 

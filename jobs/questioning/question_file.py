@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, Protocol
 
 from actors.vlm.settings import SamplingSettings
-from jobs.checkpoints.vlm import ModelConfig
+from jobs.checkpoints.vlm import AsksModelConfig, ModelConfig
 from jobs.errors import InputError
 from jobs.judging.own_questions import set_id_of
 from jobs.metrics.dsg import NO, YES, id_of, parents_of
 from jobs.questioning.question_graph import CYCLE, MARKED, NO_QUESTION, UNKNOWN_PARENT, GraphQuestion, checked, cycles
-from jobs.runtime.configuration.config import ReadingRows
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.store.files.objects import Object
 from jobs.store.writer import Reject, Rejects
@@ -34,7 +33,7 @@ class QuestionColumns:
 
 
 @dataclass
-class QuestionsConfig(SamplingSettings, ReadingRows):
+class QuestionsConfig(SamplingSettings, AsksModelConfig):
     """Keys of `questions`: a file of questions, or texts about which a model writes questions."""
 
     input: str | None = None  # CSV, TSV, JSON lines or Parquet with one question per row

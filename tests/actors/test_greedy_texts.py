@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from actors import generator
+from actors.vlm.engine_sample import EngineSample
 from actors.vlm.errors import ScoringError
 from actors.vlm.settings import ModelSettings, Sampling, SamplingSettings
 
@@ -15,7 +16,7 @@ MODEL = ModelSettings(checkpoint="m")
 
 def texts_of(
     results: list[Any], monkeypatch: pytest.MonkeyPatch, *, engine: str = "transformers", **more: Any
-) -> generator.GreedyTexts:
+) -> EngineSample:
     """Return the texts that a model with `results` writes about two items, a third one having no prompt."""
     settings: Any = SamplingSettings(temperature=0, max_tokens=2, memory_budget_gb=0.5)
 
@@ -50,7 +51,7 @@ def test_texts_have_their_tokens_ends_and_log_probabilities(monkeypatch: pytest.
         [SimpleNamespace(tokens=[], finish_reason="stop")],
     ]
     result = texts_of(written, monkeypatch)
-    assert result == ([[1, 2], []], ["length", "stop"], [[-1.0, -2.0], []], "float32", "e")
+    assert result == ([[1, 2], []], ["length", "stop"], [[-1.0, -2.0], []], "float32", "e", 0.0)
     assert texts_of(written, monkeypatch, engine="vllm") == result
     others = texts_of(written, monkeypatch, texts=[[3], [4, 5]])
     assert (others.texts, others.logprobs) == ([[1, 2], []], [[-3.0], [-4.0, -5.0]])

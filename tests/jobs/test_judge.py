@@ -215,7 +215,7 @@ def test_two_models_over_items_of_which_one_first_fails(
     config = json.loads((weights / "config.json").read_text(encoding="utf-8"))
     config["text_config"]["intermediate_size"] += 32  # detected only when the weights are loaded
     (weights / "config.json").write_text(json.dumps(config))
-    model = yaml.safe_load((CONF / "model" / "local-tiny.yaml").read_text(encoding="utf-8"))
+    model = yaml.safe_load((CONF / "model.yaml").read_text(encoding="utf-8"))["local-tiny"]
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(model | {"name": "tiny", "checkpoint": str(weights)}))
     command = [f"{name}={inputs[name]}" for name in ("input", "images", "texts", "exclusions")]
     command += ["rubric=cultural_relevance", "targets=[Nordic]", "rescore_fraction=1", f"out={tmp_path}/r"]

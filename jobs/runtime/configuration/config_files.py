@@ -1,4 +1,7 @@
-"""Files of `conf/`, and users' files that are used in their place (`rubric=my_rubric.yaml`)."""
+"""Files of `conf/`, and users' files that are used in their place (`rubric=my_rubric.yaml`).
+
+The options of a group are the files of a folder of `conf/`, or the entries of one file, by name (`conf/model.yaml`).
+"""
 
 import functools
 import re
@@ -97,18 +100,25 @@ def chosen_options(schema: type, overrides: Sequence[str]) -> dict[str, str | No
 
 def options(group: str, schema: type | None) -> tuple[str, ...]:
     """Return the files of `group`; unless `schema` is None, only those whose keys it has."""
-    files = sorted((CONF / group).glob("*.yaml"))
+    names = sorted([*(path.stem for path in (CONF / group).glob("*.yaml")), *_table(group)])
     if schema is None:
-        return tuple(path.stem for path in files)
+        return tuple(names)
     allowed = {field.name for field in fields(schema)}
-    return tuple(path.stem for path in files if allowed >= _keys_of_group(path, group))
+    return tuple(name for name in names if allowed >= _keys_of_group(name, group))
 
 
-def _keys_of_group(path: Path, group: str) -> set[str]:
-    """Return the keys of `group` that a file of conf/ has; it may also have keys of other groups."""
-    package, mapping = _own_part(path, group)
+def _keys_of_group(option: str, group: str) -> set[str]:
+    """Return the keys of `group` that an option has; its file may also have keys of other groups."""
+    package, mapping = _own_part(option, group)
     keys = mapping if package == group else mapping.get(group, {})
     return {str(key) for key in keys if key != _DEFAULTS}
+
+
+def _table(group: str) -> dict[str, dict[str, Any]]:
+    """Return the options that are entries of `conf/GROUP.yaml`, with their names; empty if there is no such file."""
+    file = CONF / f"{group}.yaml"
+    entries = _file_part(file, group)[1] if file.is_file() else {}
+    return {name: {"name": name, **keys} for name, keys in entries.items()}
 
 
 def read_option(group: str, option: str) -> tuple[Part, ...]:
@@ -123,7 +133,7 @@ def read_option(group: str, option: str) -> tuple[Part, ...]:
     if not option.endswith(".yaml"):
         if option not in options(group, None):
             raise FileNotFoundError(option)
-        return _expanded(group, _own_part(CONF / group / f"{option}.yaml", group))
+        return _expanded(group, _own_part(option, group))
     if not locations.is_s3(option) and not Path(option).expanduser().exists():
         raise InputError(f"does not exist{path_hint(locations.absolute(option))}", key=group, value=option)
     try:
@@ -136,14 +146,22 @@ def read_option(group: str, option: str) -> tuple[Part, ...]:
 
 def text_of(group: str, option: str) -> str:
     """Return the text of an option's file, which may be the path of a user's; InputError if it cannot be read."""
-    uri = locations.absolute(option) if option.endswith(".yaml") else str(CONF / group / f"{option}.yaml")
+    path = CONF / (f"{group}.yaml" if option in _table(group) else f"{group}/{option}.yaml")
+    uri = locations.absolute(option) if option.endswith(".yaml") else str(path)
     with locations.named_errors(option):
         return locations.read_bytes(uri).decode("utf-8-sig", "replace")
 
 
+def _own_part(option: str, group: str) -> Part:
+    """Return the package and the keys of an option of conf/."""
+    if (keys := _table(group).get(option)) is not None:
+        return group, keys
+    return _file_part(CONF / group / f"{option}.yaml", group)
+
+
 @functools.cache
-def _own_part(path: Path, group: str) -> Part:
-    """Return the package and the keys of a file of conf/; cached, since a pipeline composes many configurations."""
+def _file_part(path: Path, group: str) -> Part:
+    """Return the content of a file of conf/; cached, since a pipeline composes many configurations."""
     return _parsed(path.as_posix(), path.read_bytes(), group)
 
 

@@ -14,7 +14,7 @@ from jobs.runtime.outcomes import Plan
 from jobs.runtime.planning import estimates, summary
 from jobs.runtime.planning.estimates import Cluster, Forecast, PlanSums
 from jobs.runtime.planning.expected_pace import Expectation, Work
-from jobs.runtime.planning.rate_tables import Gpu, Prices, gpu_named, gpu_of, read_measurements, read_prices
+from jobs.runtime.planning.rate_tables import expected_gpu, read_measurements, read_prices
 from jobs.runtime.planning.spending import Spending
 from jobs.store import run_files
 from jobs.store.files import locations
@@ -124,7 +124,7 @@ def prospect(
         plan.config,
         resources,
         read_measurements(resources.measured) if resources.measured else (),
-        gpu=_gpu(resources, prices, max((stage.num_gpus for stage in stages), default=0.0)),
+        gpu=expected_gpu(resources, prices, max((stage.num_gpus for stage in stages), default=0.0)),
         own_cpus=cpus,
         work=work,
         calibrates=calibrates,
@@ -156,14 +156,6 @@ def own_cpus(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> i
     cpus = len(os.sched_getaffinity(0))
     is_here = not (joins or resources.autoscaling) and sum(need.count * need.num_cpus for need in needs) <= cpus
     return cpus if is_here else None
-
-
-def _gpu(resources: Resources, prices: Prices | None, gpus_of_one: float) -> Gpu | None:
-    """Return the kind of GPU that will be used, from `resources.gpu` or the machines with prices; None if unknown."""
-    if resources.gpu is not None:
-        return gpu_named(resources.gpu, key="resources.gpu")
-    name = gpu_of(prices, gpus_of_one) if prices and gpus_of_one else None
-    return gpu_named(name, key=f"resources.prices={resources.prices}: gpu") if name else None
 
 
 def _account(run: TableRun, seconds: float, *, estimated: Forecast, cluster: Cluster, devices: float) -> dict[str, Any]:

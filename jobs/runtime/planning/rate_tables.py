@@ -29,11 +29,13 @@ class Gpu:
     Attributes:
         tflops: dense products in bfloat16, 10^12 FLOP per second.
         tb_per_s: reads of its memory, 10^12 bytes per second.
+        gb: size of its memory, 10^9 bytes.
     """
 
     name: str
     tflops: float
     tb_per_s: float
+    gb: float
 
     def times_longer_than(self, other: "Gpu") -> tuple[float, float]:
         """Return how many times as long work takes as on `other`, if limited by products and if limited by memory."""
@@ -59,6 +61,22 @@ def gpu_named(name: str, *, key: str) -> Gpu:
     if (gpu := read_gpus().get(name)) is None:
         raise InputError(f"{key}={name}: must be one of {', '.join(read_gpus())} (conf/gpus.yaml), or null")
     return gpu
+
+
+def expected_gpu(resources: Resources, prices: "Prices | None", gpus_of_one: float) -> Gpu | None:
+    """Return the kind of GPU that will be used, from `resources.gpu` or the machines with prices; None if unknown.
+
+    Args:
+        prices: the content of `resources.prices`.
+        gpus_of_one: GPUs of the actor that needs most of them.
+
+    Raises:
+        InputError: `conf/gpus.yaml` has no such kind.
+    """
+    if resources.gpu is not None:
+        return gpu_named(resources.gpu, key="resources.gpu")
+    name = gpu_of(prices, gpus_of_one) if prices and gpus_of_one else None
+    return gpu_named(name, key=f"resources.prices={resources.prices}: gpu") if name else None
 
 
 @dataclass(frozen=True)

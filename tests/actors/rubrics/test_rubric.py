@@ -223,13 +223,3 @@ def test_century_reads_columns_of_records(century: dict[str, Any]) -> None:
     from jobs.tables import table
 
     assert set(century["context"]["fields"]) <= set(table("records").columns)
-
-
-def test_files_of_models() -> None:
-    for path in sorted((CONF / "model").glob("*.yaml")):
-        text = path.read_text(encoding="utf-8")
-        data = yaml.safe_load(text)
-        assert list(data) == ["name", "checkpoint", "revision", "dtype", "device_map", "memory_gb", "licence"], path
-        assert data["name"] == path.stem
-        assert text.startswith("#   remine judge"), path
-        assert f"model={path.stem} " in text, path

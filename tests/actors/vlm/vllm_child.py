@@ -21,11 +21,15 @@ def main(checkpoint: str, answer: str) -> None:
     from tests.actors.vlm.helpers import COMPARISON
 
     shows = check_vlm(checkpoint)
-    texts = {engine: engine_rows.responses(checkpoint, engine, shows=shows) for engine in ("transformers", "vllm")}
     rubrics = [(engine_rows.relevance(), int(shows)), (engine_rows.relevance(reply="label"), int(shows))]
     rubrics += [(COMPARISON, 2)] if shows else []
-    rated = {engine: engine_rows.ratings(checkpoint, engine, rubrics) for engine in ("naive", "vllm")}
-    reasoned = {engine: engine_rows.reasoned(checkpoint, engine, shows=shows) for engine in ("auto", "vllm")}
+    # transformers first: vLLM replaces some of its classes in this process.
+    texts = {"transformers": engine_rows.responses(checkpoint, "transformers", shows=shows)}
+    rated = {"naive": engine_rows.ratings(checkpoint, "naive", rubrics)}
+    reasoned = {"auto": engine_rows.reasoned(checkpoint, "auto", shows=shows)}
+    texts["vllm"] = engine_rows.responses(checkpoint, "vllm", shows=shows)
+    rated["vllm"] = engine_rows.ratings(checkpoint, "vllm", rubrics)
+    reasoned["vllm"] = engine_rows.reasoned(checkpoint, "vllm", shows=shows)
     pairs = [
         (a, b)
         for one, other in zip(rated["naive"], rated["vllm"], strict=True)

@@ -1,7 +1,9 @@
 """The encoder of a job: its keys in errors, its scalars, the rows of a unit that it takes, and its stages."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from jobs.checkpoints.encoder import (
     EncoderInput,
     check_available,
     encoder_facts,
+    encoder_lines,
     logit_scalars,
     stream_encoded,
 )
@@ -113,6 +116,18 @@ def test_vectors_are_those_of_pictures(tmp_path: Path) -> None:
 
 
 TINY = EmbedderConfig(name="tiny", checkpoint="local:siglip-tiny")
+
+
+def test_a_plan_has_the_licence_and_the_memory_of_the_encoder() -> None:
+    cfg: Any = SimpleNamespace(plan=True)
+    stated = replace(TINY, licence="MIT", gated=True, memory_gb=0.75)
+    assert encoder_lines(cfg, stated, "e@1") == [
+        "model  tiny (e@1), licence MIT, gated: HF_TOKEN of an account that accepted it",
+        "memory 0.75 GB for the weights in 16-bit numbers (float32: twice)",
+    ]
+    assert "not stated" in encoder_lines(cfg, TINY, "e@1")[0]
+    cfg.plan = False
+    assert encoder_lines(cfg, stated, "e@1") == []
 
 
 class Actor:

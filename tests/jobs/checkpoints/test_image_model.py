@@ -46,8 +46,7 @@ def test_models_keep_their_order_and_the_dtype_of_the_judges_pool() -> None:
 
 def test_one_checkpoint_under_two_names_is_refused(tmp_path: Path) -> None:
     """Their pictures would have the same ids."""
-    (option, *_) = sorted((CONF / "image_model").glob("*.yaml"))
-    content = yaml.safe_load(option.read_text(encoding="utf-8"))
+    content = yaml.safe_load((CONF / "image_model.yaml").read_text(encoding="utf-8"))["local-tiny"]
     for name in ("first", "second"):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content | {"name": name, "checkpoint": "me/seven"}))
     with pytest.raises(InputError, match=r"^image_models=\[first,second\]: two have the same checkpoint"):

@@ -13,6 +13,8 @@ from jobs.judge import JudgeConfig
 from jobs.judging.model_config import ModelsConfig, check_model, run_each, with_condition
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
+from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.store.reading import open_table
 from tests.cases import check_cases
@@ -21,18 +23,23 @@ from tests.factories import write_table, write_units
 
 def test_a_model_of_texts_is_refused_where_a_picture_is_shown(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[tuple[str, str | None]] = []
-    pictures = {"value": True}
+    pictures, weights = {"value": True}, [48e9]
 
     def check_vlm(checkpoint: str, *, revision: str | None) -> bool:
         looked_up.append((checkpoint, revision))
         return pictures["value"]
 
     monkeypatch.setattr("actors.vlm.model_checks.check_vlm", check_vlm)
+    monkeypatch.setattr("actors.vlm.model_checks.weight_bytes", lambda checkpoint, *, dtype, revision: weights[0])
+    resources = Resources(judge=StageResources(num_gpus=1), gpu="L40S")
 
     def checked(*, shown_by: str = "", only_plans: bool = False, table: str = "items", **model: Any) -> bool | None:
         keys = {"name": "m", "checkpoint": "me/seven", "revision": "abc", **model}
         write_table(tmp_path / table, table, [])
-        cfg: Any = SimpleNamespace(model=ModelConfig(**keys), input=str(tmp_path / table), only_plans=only_plans)
+        cfg: Any = SimpleNamespace(
+            model=ModelConfig(**keys), input=str(tmp_path / table), only_plans=only_plans, resources=resources,
+            ray=RayConfig(),
+        )  # fmt: skip
         return check_model(cfg, shown_by=shown_by)
 
     assert [checked(), checked(shown_by="prompt 'p'", table="images")] == [True, True]
@@ -50,6 +57,12 @@ def test_a_model_of_texts_is_refused_where_a_picture_is_shown(tmp_path: Any, mon
     with pytest.raises(InputError, match="texts"):
         checked(table="texts")
     assert looked_up == []
+    weights[0] = 48.1e9
+    with pytest.raises(
+        InputError,
+        match=r"model\.checkpoint=me/seven: its weights take 48\.1 GB .* 1 x L40S with 48 GB; use .*num_gpus=2",
+    ):
+        checked()
 
 
 JOBS = {

@@ -25,10 +25,9 @@ from jobs.store.writer import UnitTask
 OTHER = ModelSettings(checkpoint="local:llama-tiny")
 
 
-@dataclass
-class Keys:
-    show_prompts: int = 2
-    only_plans: bool = True
+def asked(show_prompts: int, *, only_plans: bool = True) -> Any:
+    """Return the keys of a job."""
+    return SimpleNamespace(show_prompts=show_prompts, only_plans=only_plans)
 
 
 @dataclass(frozen=True)
@@ -103,20 +102,20 @@ def drained(lines: Generator[str, None, Any]) -> tuple[list[str], Any]:
 
 
 def test_the_absence_of_items_is_named() -> None:
-    assert drained(prompt_trial.items_to_show(Keys(0), units("a99"), reader)) == ([], None)
-    absent = drained(prompt_trial.items_to_show(Keys(1), units("a0"), reader))
+    assert drained(prompt_trial.items_to_show(asked(0), units("a99"), reader)) == ([], None)
+    absent = drained(prompt_trial.items_to_show(asked(1), units("a0"), reader))
     assert absent == (["prompts: the input has no items"], None)
-    lines, items = drained(prompt_trial.items_to_show(Keys(1), units("a2"), reader))
+    lines, items = drained(prompt_trial.items_to_show(asked(1), units("a2"), reader))
     assert (lines, items.num_rows) == ([], 1)
 
 
 def test_the_key_is_of_plans_and_not_negative() -> None:
-    for keys in (Keys(0, only_plans=False), Keys(0), Keys(3)):
+    for keys in (asked(0, only_plans=False), asked(0), asked(3)):
         prompt_trial.check(keys)
     with pytest.raises(InputError, match="show_prompts=-1: must be at least 0"):
-        prompt_trial.check(Keys(-1))
+        prompt_trial.check(asked(-1))
     with pytest.raises(InputError, match="show_prompts=1: only used with plan=true"):
-        prompt_trial.check(Keys(1, only_plans=False))
+        prompt_trial.check(asked(1, only_plans=False))
 
 
 def test_the_tiny_model_gets_the_settings_but_few_tokens_and_no_engine_that_is_slow_to_start(actor: Any) -> None:
@@ -139,7 +138,7 @@ def test_answers_are_shown_up_to_a_number(actor: Any, monkeypatch: pytest.Monkey
     def show(answers: int) -> list[str]:
         actor.made.clear()
         actor.rows = [{"item_id": f"i{n}", "sample": 0, "status": "ok", "text": "x"} for n in range(answers)]
-        return list(prompt_trial.lines(Keys(1), units("a1"), reader, stages))
+        return list(prompt_trial.lines(asked(1), units("a1"), reader, stages))
 
     exactly = show(ANSWERS_SHOWN)
     assert exactly[0] == "a prompt"

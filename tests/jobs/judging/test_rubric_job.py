@@ -45,7 +45,7 @@ def opened(tmp_path: Path) -> Opened:
         defaults = [f"input={items}", f"images={images}", "rubric=cultural_relevance", "targets=[Sahel,Levant]"]
         cfg: JudgeConfig = config.load("judge", JudgeConfig, [*common, *defaults, *chosen])
         job = rubric_job.open_job(cfg, rubric_job.check(cfg))
-        return cfg, job, rubric_job.plan(cfg, job, read_exclusions(cfg.exclusions))
+        return cfg, job, rubric_job.plan(cfg, job, read_exclusions(cfg.exclusions), files={})
 
     return open_with
 

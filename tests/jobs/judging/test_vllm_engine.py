@@ -45,7 +45,6 @@ def test_without_the_package_the_command_to_install_it_is_named(
         ("resources.judge.num_gpus=3", "use one of 1, 2, 4"),
         ("model.device_map=balanced", "model.device_map=balanced"),
         ("model.offload=true", "model.offload=true"),
-        ("model.checkpoint=local:mllama-tiny", "'mllama'"),
     ],
 )
 def test_what_it_cannot_follow_is_refused(override: str, key: str, tmp_path: Path, installed: None) -> None:
@@ -53,29 +52,24 @@ def test_what_it_cannot_follow_is_refused(override: str, key: str, tmp_path: Pat
     assert key in refused("judge", tmp_path, override)
 
 
-def test_the_family_and_the_heads_are_those_of_the_models_revision(
-    installed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_heads_are_those_of_the_models_revision(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, str | None]] = []
-
-    def model_type(checkpoint: str, *, revision: str | None) -> str:
-        calls.append((checkpoint, revision))
-        return "llama" if revision == "v2" else "mllama"
 
     def head_counts(checkpoint: str, *, revision: str | None) -> HeadCounts:
         calls.append((checkpoint, revision))
         return HeadCounts(8, 8, None) if revision == "v2" else HeadCounts(3, 3, None)
 
-    monkeypatch.setattr(vllm_engine, "model_type", model_type)
     monkeypatch.setattr(vllm_engine, "head_counts", head_counts)
     model = SimpleNamespace(checkpoint="org/model", revision="v2", device_map="auto", offload=False)
     resources = Resources(judge=StageResources(num_gpus=2))
     keys: Any = SimpleNamespace(engine="vllm", model=model, resources=resources, only_plans=False)
     assert vllm_engine.is_possible(keys)
-    assert calls == [("org/model", "v2")] * 2
+    assert calls == [("org/model", "v2")]
     model.revision = "v1"
     assert not vllm_engine.is_possible(keys)
     keys.only_plans = True  # a plan loads no configuration of a model
+    assert vllm_engine.is_possible(keys)
+    keys.only_plans, resources.judge.num_gpus = False, 1  # on one GPU nothing is split
     assert vllm_engine.is_possible(keys)
 
 

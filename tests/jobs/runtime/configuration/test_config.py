@@ -281,18 +281,20 @@ def test_every_file_opens_with_the_command_that_runs_it() -> None:
         text = path.read_text("utf-8")
         lines = text.splitlines()
         end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
-        command = {"kubernetes": "kubectl", "cluster": "python -m jobs."}.get(path.parent.name, "remine ")
+        command = {"kubernetes": "kubectl", "cluster": "python -m jobs.", "prometheus": "promtool"}.get(
+            path.parent.name, "remine "
+        )
         if command not in "\n".join(lines[:end]) or not list(yaml.safe_load_all(text)):
             without_command.append(path.relative_to(ROOT).as_posix())
     assert without_command == []
 
 
-# Files of groups; the others are read by name.
+# (group, option) of files of groups, and of groups that are one file; the others are read by name.
 OPTIONS = [
-    p
+    (p.parent.relative_to(CONF).as_posix(), p.stem)
     for p in FILES
     if p.parent not in (CONF, *(CONF / name for name in ("measured", "prices", "study", "zero_shot_template")))
-]
+] + [(group, name) for group in ("embedder", "image_model", "model") for name in config_files.options(group, None)]
 
 
 @functools.cache
@@ -307,10 +309,9 @@ def options_of(job: str, group: str) -> tuple[str, ...]:
 def jobs_options() -> dict[str, dict[str, list[str]]]:
     """Job -> group -> the options that this job is the first one to take."""
     options: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for path in OPTIONS:
-        group = path.parent.relative_to(CONF).as_posix()
-        job = next(job for job in job_names.JOBS if path.stem in options_of(job, group))
-        options[job][group].append(path.stem)
+    for group, option in OPTIONS:
+        job = next(job for job in job_names.JOBS if option in options_of(job, group))
+        options[job][group].append(option)
     return options
 
 

@@ -14,7 +14,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.planning import prospects
 from jobs.runtime.planning.estimates import GETS_PER_INPUT, Cluster, Forecast, Pace, Requests, Spread
-from jobs.runtime.planning.rate_tables import read_prices
+from jobs.runtime.planning.rate_tables import expected_gpu, read_prices
 from jobs.runtime.planning.spending import Spending
 from jobs.store.files.objects import Object
 from jobs.store.runs.run_units import Amounts
@@ -247,6 +247,6 @@ def test_a_plan_has_its_note_its_lines_and_what_is_left(tmp_path: Path) -> None:
 
 def test_the_kind_of_gpu_is_unknown_without_prices_and_without_gpus() -> None:
     machines = read_prices("aws-us-east-1")
-    assert prospects._gpu(Resources(), None, 1.0) is None
-    assert prospects._gpu(Resources(), machines, 0.0) is None
-    assert prospects._gpu(Resources(), machines, 1.0) is not None
+    assert expected_gpu(Resources(), None, 1.0) is None
+    assert expected_gpu(Resources(), machines, 0.0) is None
+    assert expected_gpu(Resources(), machines, 1.0) is not None
