@@ -1,4 +1,4 @@
-"""What the processors and generation configs of the published models of `conf/model` say, with where it was read.
+"""What the processors and generation configs of the published models of `conf/model.yaml` say, with where it was read.
 
 Facts, no copies of files. Pages of https://huggingface.co, read in November 2026 from stored copies; where the model's
 own page was not among them, a copy of its file in another repository is named, and what was not found is said.

@@ -278,7 +278,10 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     whole = content | {"model.safetensors": ""}
     repositories: dict[str, dict[str, str]] = {
         "me/text": whole,
-        "me/seeing": whole | {"config.json": '{"model_type": "gemma3"}', "model.safetensors.index.json": "{}"},
+        "me/blind": whole | {"config.json": '{"model_type": "gemma3"}'},
+        "me/seeing": whole
+        | {"config.json": '{"model_type": "gemma3"}', "model.safetensors.index.json": "{}"}
+        | {"processor_config.json": "{}"},
         "me/clip": whole | {"config.json": '{"model_type": "clip"}'},
         "me/encoder": whole | {"config.json": '{"model_type": "bert", "architectures": ["BertModel"]}'},
         "me/diffusion": {"model_index.json": "{}"},
@@ -356,6 +359,8 @@ def test_a_hubs_judge_is_recognised_by_small_cached_files(hub: list[str], monkey
     assert check_vlm("me/text") is False
     assert check_vlm("me/seeing") is True
     assert check_vlm("me/older") is False
+    with pytest.raises(ValueError, match=r"^me/blind: no processor of pictures on the hub"):
+        check_vlm("me/blind")
     assert not [path for path in hub if path.endswith(".bin")]
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match=r"^me/text: no weights on the hub or in its cache"):
