@@ -72,7 +72,7 @@ def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
     engine = engine_choice.choose(
         cfg,
         lambda engine: (greedy_texts, _sample(cfg, prompt, engine)),
-        own="transformers",
+        fallback="transformers",
         answers=texts,
         units=drawn.units,
         reader=reader,

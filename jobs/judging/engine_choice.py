@@ -35,13 +35,13 @@ from jobs.store.units import Unit
 AUTO = "auto"
 FILE = "engine.json"
 TOLERANCE = {"float32": 1e-4}  # for log-probabilities of tokens or answers
-ROUNDED_TOLERANCE = 0.2  # with 16-bit numbers; our own engines differ by up to 0.16
+ROUNDED_TOLERANCE = 0.2  # with 16-bit numbers; our fallback engines differ by up to 0.16
 TOKENS = 16  # of a text that is compared
 TIMED = 16  # items whose time decides, after those that are compared
 LEAST_ANSWERS = 256  # fewer are given before vLLM has started twice
 TRIAL_S = 3600  # longest time to load and run one engine
 
-Sampler = Callable[..., EngineSample]  # of a table of items and arguments, run in a process of its own
+Sampler = Callable[..., EngineSample]  # of a table of items and arguments, run in a separate process
 
 
 class ChosenEngine(NamedTuple):
@@ -60,7 +60,7 @@ def choose(
     cfg: EngineConfig,
     sample: Callable[[str], tuple[Sampler, dict[str, Any]]],
     *,
-    own: str,
+    fallback: str,
     answers: int,
     units: Iterable[Unit],
     reader: ItemReader,
@@ -70,7 +70,7 @@ def choose(
 
     Args:
         sample: returns what answers about items with an engine, and its arguments besides the items and `compared`.
-        own: the engine with transformers, which `auto` stands for without vLLM.
+        fallback: the engine with transformers, which `auto` stands for without vLLM.
         answers: the number of texts or ratings that the run writes.
         units, reader: the items, the first of which are used for the comparison.
 
@@ -80,9 +80,9 @@ def choose(
     check_least("engine_sample", cfg.engine_sample, 0)
     if cfg.engine not in (AUTO, NAME):
         return ChosenEngine(cfg.engine)
-    if not cfg.overwrite and (begun := _engine_of(cfg.out, own)):
+    if not cfg.overwrite and (begun := _engine_of(cfg.out, fallback)):
         return ChosenEngine(begun if cfg.engine == AUTO else cfg.engine)
-    without = ChosenEngine(own if cfg.engine == AUTO else cfg.engine)
+    without = ChosenEngine(fallback if cfg.engine == AUTO else cfg.engine)
     is_worth = answers >= LEAST_ANSWERS and cfg.resources.judge.num_gpus and vllm_engine.is_possible(cfg)
     if cfg.only_plans or not cfg.engine_sample or (cfg.engine == AUTO and not is_worth):
         return without
@@ -93,7 +93,7 @@ def choose(
     items = rows.filter(pc.equal(rows["status"], Status.OK.value)).slice(0, wanted)
     if not items.num_rows:
         return without
-    verdict = _compare(cfg, items, sample, own)
+    verdict = _compare(cfg, items, sample, fallback)
     reason = verdict["difference"] or (verdict["slower"] if cfg.engine == AUTO else "")
     if reason and cfg.engine == NAME:
         raise InputError(
@@ -103,11 +103,11 @@ def choose(
             remedy="use another engine=, or engine_sample=0 to use it without a comparison",
         )
     if verdict["difference"]:
-        say(f"warning: engine=auto: {own}, not {NAME}: {reason}", err=True, level="warning")
+        say(f"warning: engine=auto: {fallback}, not {NAME}: {reason}", err=True, level="warning")
     else:
         compared = len(verdict["items"])
         say(f"  engine={cfg.engine}: {reason or f'{NAME}, which answers as transformers about {compared} items'}")
-    name = own if reason else NAME
+    name = fallback if reason else NAME
     return ChosenEngine(name, {FILE: json.dumps({"engine": name, **verdict}, indent=1).encode()})
 
 
@@ -139,21 +139,21 @@ def _largest(ours: EngineSample, theirs: EngineSample) -> float:
     return float(np.max(np.abs(first - second), initial=0.0))  # there may be no text, or empty ones
 
 
-def _engine_of(out: str, own: str) -> str | None:
+def _engine_of(out: str, fallback: str) -> str | None:
     """Return the engine of the table that has begun at `out`; None if there is none."""
     try:
         identity = run_files.read_json(run_uri(locations.absolute(out), IDENTITY))
     except (FileNotFoundError, NotADirectoryError):  # the plan refuses a place below a file
         return None
-    return NAME if str(identity.get("engine", "")).startswith(NAME) else own
+    return NAME if str(identity.get("engine", "")).startswith(NAME) else fallback
 
 
 def _compare(
-    cfg: EngineConfig, items: pa.Table, sample: Callable[[str], tuple[Sampler, dict[str, Any]]], own: str
+    cfg: EngineConfig, items: pa.Table, sample: Callable[[str], tuple[Sampler, dict[str, Any]]], fallback: str
 ) -> dict[str, Any]:
     """Return the comparison as JSON values; `difference` is the reason why vLLM is not used, empty if it is used."""
     try:
-        function, arguments = sample(own)
+        function, arguments = sample(fallback)
         ours = on_gpu(cfg, function, items, **arguments, compared=cfg.engine_sample)
         function, arguments = sample(NAME)
         if "texts" in arguments:
@@ -165,7 +165,7 @@ def _compare(
     times = f"{theirs.seconds:.1f} s against {ours.seconds:.1f} s"
     return {
         "difference": difference(ours, theirs),
-        "slower": f"{own}, as {NAME} takes longer ({times} for the sample)" if is_slower else "",
+        "slower": f"{fallback}, as {NAME} takes longer ({times} for the sample)" if is_slower else "",
         "items": items["item_id"].to_pylist()[: cfg.engine_sample],
         "tokens": sum(map(len, ours.texts)),
         "largest difference of log-probabilities": _largest(ours, theirs),

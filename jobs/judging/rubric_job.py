@@ -174,7 +174,7 @@ def choose_engine(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> C
     return engine_choice.choose(
         cfg,
         sample,
-        own="auto",
+        fallback="auto",
         answers=job.ratings.total or job.sources.items.rows,
         units=units_of(cfg, job) if cfg.engine in ("auto", vllm_engine.NAME) else (),
         reader=job.reader,

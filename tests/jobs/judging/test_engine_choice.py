@@ -136,7 +136,7 @@ def test_excluded_items_are_not_compared_and_overwrite_compares_again(
     def chosen() -> str:
         engine = engine_choice.choose(
             cfg, lambda engine: (sampler, {"engine": engine, **({"texts": None} if engine == "vllm" else {})}),
-            own="transformers", answers=engine_choice.LEAST_ANSWERS, units=[Unit("u", (), rows=5)], reader=reader,
+            fallback="transformers", answers=engine_choice.LEAST_ANSWERS, units=[Unit("u", (), rows=5)], reader=reader,
             excluded=Exclusions(("gone",), (marks_of("gone"),)),
         )  # fmt: skip
         kept.update(engine.files)
