@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,25 +210,21 @@ class RubricRater(TallyingStage):
 def sampled_ratings(
     items: pa.Table,
     *,
-    rater: type[RubricRater],
-    prepare: Mapping[str, Any],
-    rate: Mapping[str, Any],
+    prepare: Callable[[], Any],
+    rate: Callable[[], RubricRater],
     compared: int | None = None,
 ) -> EngineSample:
     """Load a model and return its ratings of items, with the words of a written reasoning.
 
     Args:
         items: as for `actors.preparers.RubricPreparer`.
-        rater: the stage that rates.
-        prepare, rate: arguments of the constructors of `RubricPreparer` and the stage.
+        prepare, rate: build the stages that prepare and rate.
         compared: number of the items whose ratings are returned; of the others, only the time is. None: all.
 
     Raises:
         ValueError: the model cannot be loaded.
     """
-    from actors.preparers import RubricPreparer
-
-    preparer, stage = RubricPreparer(**prepare), rater(**rate)
+    preparer, stage = prepare(), rate()
     first = items.slice(0, compared)
     rows = stage(preparer(first)).to_pylist()
     others = preparer(items.slice(first.num_rows))

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from actors.generator import Generator, GeneratorSettings, greedy_texts
+from actors.generator import Generator, GeneratorSettings
 from actors.ids import content_id
 from actors.quantities import quantity
 from actors.vlm.settings import ModelSettings
@@ -71,7 +71,7 @@ def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
     reader = prompt.reader(sources)
     engine = engine_choice.choose(
         cfg,
-        lambda engine: (greedy_texts, _sample(cfg, prompt, engine)),
+        lambda engine: engine_choice.of_texts(cfg, _prepare(cfg, prompt), engine),
         fallback="transformers",
         answers=texts,
         units=drawn.units,
@@ -124,17 +124,6 @@ def _dependencies(cfg: GenerateConfig, prompt: AskedPrompt) -> dict[str, Any]:
 
 def _prepare(cfg: GenerateConfig, prompt: AskedPrompt) -> Stage:
     return prompt.stage(cfg, answer_tokens=cfg.max_tokens, keeps_pictures=cfg.engine == vllm_engine.NAME)
-
-
-def _sample(cfg: GenerateConfig, prompt: AskedPrompt, engine: str) -> dict[str, Any]:
-    """Return the arguments of `greedy_texts` with an engine; vLLM is asked about the other engine's texts."""
-    arguments: dict[str, Any] = {
-        "prepare": _prepare(cfg, prompt).kwargs,
-        "max_tokens": engine_choice.TOKENS,
-        "memory_budget_gb": cfg.memory_budget_gb,
-        "engine": engine,
-    }
-    return arguments | ({"texts": None} if engine == vllm_engine.NAME else {})
 
 
 def _write(cfg: GenerateConfig, prompt: AskedPrompt, dependencies: dict[str, Any]) -> Stage:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from actors.encoders.encoder_sources import EncoderSettings
 from actors.errors import ModelError, SettingError, first_line
-from jobs.checkpoints.placement import ModelFacts, check_device, check_dtype, model_line
+from jobs.checkpoints.placement import ModelCard, check_device, check_dtype, model_line
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.resources import Resources
@@ -30,7 +30,7 @@ VECTOR_COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error
 
 
 @dataclass
-class EmbedderConfig(ModelFacts, EncoderSettings):
+class EmbedderConfig(ModelCard, EncoderSettings):
     """The encoder; `conf/embedder.yaml` has named encoders."""
 
 

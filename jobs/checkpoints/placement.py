@@ -21,7 +21,7 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass
-class ModelFacts:
+class ModelCard:
     """What the options of `conf/` state about a model, besides the settings of the stage that loads it."""
 
     name: RuntimeOnly[str] = MISSING  # display name
@@ -34,7 +34,7 @@ class ModelFacts:
 
 
 @dataclass
-class CheckpointConfig(ModelFacts):
+class CheckpointConfig(ModelCard):
     """Keys of every model that answers or draws."""
 
     checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
@@ -154,7 +154,7 @@ def plan_lines(cfg: Common, model: Any, *, fields: Sequence[str] | None = None) 
     return [model_line(model, model.rater), memory, *placing_lines(cfg, model), *sent]
 
 
-def model_line(model: ModelFacts, rater: str) -> str:
+def model_line(model: ModelCard, rater: str) -> str:
     """Return the plan's line about what is stated of a model, `rater` in the tables."""
     gate = ", gated: HF_TOKEN of an account that accepted it" if model.gated else ""
     return f"model  {model.name} ({rater}), licence {model.licence or 'not stated'}{gate}"

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.errors import first_line
+from actors.generator import GeneratorSettings, greedy_texts
 from actors.status import Status
 from actors.vlm.engine_sample import EngineSample
 from jobs.errors import InputError, check_least
@@ -27,6 +28,7 @@ from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration.resources import demands
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions, withhold
+from jobs.runtime.stage_contract import Stage
 from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.run_files import IDENTITY, run_uri
@@ -35,7 +37,7 @@ from jobs.store.units import Unit
 AUTO = "auto"
 FILE = "engine.json"
 TOLERANCE = {"float32": 1e-4}  # for log-probabilities of tokens or answers
-ROUNDED_TOLERANCE = 0.2  # with 16-bit numbers; our fallback engines differ by up to 0.16
+ROUNDED_TOLERANCE = 0.2  # with 16-bit numbers; ours differ by up to 0.16
 TOKENS = 16  # of a text that is compared
 TIMED = 16  # items whose time decides, after those that are compared
 LEAST_ANSWERS = 256  # fewer are given before vLLM has started twice
@@ -173,6 +175,12 @@ def _compare(
         "dtype": ours.dtype,
         "engines": [ours.engine, theirs.engine],
     }
+
+
+def of_texts(cfg: GeneratorSettings, prepare: Stage, engine: str) -> tuple[Sampler, dict[str, Any]]:
+    """Return what writes the likeliest texts with an engine, for `choose`; vLLM is asked about those of the other."""
+    arguments = {"prepare": prepare.kwargs, "max_tokens": TOKENS, "memory_budget_gb": cfg.memory_budget_gb}
+    return greedy_texts, {**arguments, "engine": engine, **({"texts": None} if engine == NAME else {})}
 
 
 def on_gpu(cfg: EngineConfig, function: Sampler, items: pa.Table, **arguments: Any) -> EngineSample:

@@ -8,6 +8,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from actors.ids import content_id
@@ -169,7 +170,10 @@ def choose_engine(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> C
         short: dict[str, Any] = {"max_tokens": engine_choice.TOKENS, "samples": 1, "temperature": 0.0}
         keys = replace(cfg, engine=engine, **(short if cfg.method == "reasoned" else {}))
         prepare, rate = judge_stages(keys, job.targets, job.ratings)
-        return sampled_ratings, {"rater": rate.actor, "prepare": prepare.kwargs, "rate": rate.kwargs}
+        return sampled_ratings, {
+            "prepare": partial(prepare.actor, **prepare.kwargs),
+            "rate": partial(rate.actor, **rate.kwargs),
+        }
 
     return engine_choice.choose(
         cfg,

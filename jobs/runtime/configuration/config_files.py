@@ -1,6 +1,7 @@
 """Files of `conf/`, and users' files that are used in their place (`rubric=my_rubric.yaml`).
 
-The options of a group are the files of a folder of `conf/`, or the entries of one file, by name (`conf/model.yaml`).
+The options of a group are the files of a folder of `conf/`, or the entries of one file, by name
+(`conf/model.yaml`).
 """
 
 import functools
@@ -115,7 +116,7 @@ def _keys_of_group(option: str, group: str) -> set[str]:
 
 
 def _table(group: str) -> dict[str, dict[str, Any]]:
-    """Return the options that are entries of `conf/GROUP.yaml`, with their names; empty if there is no such file."""
+    """Return the options of a group that is one file, such as `conf/model.yaml`, with their names; else nothing."""
     file = CONF / f"{group}.yaml"
     entries = _file_part(file, group)[1] if file.is_file() else {}
     return {name: {"name": name, **keys} for name, keys in entries.items()}
