@@ -20,6 +20,7 @@ import pytest
 from actors.errors import ModelError
 from actors.local_models import resolve
 from actors.preparers import PromptPreparer, RubricPreparer
+from actors.vlm import model_checks
 from actors.vlm.chat import tokens_of_sizes
 from actors.vlm.loading import (
     TextProcessor,
@@ -30,7 +31,7 @@ from actors.vlm.loading import (
     model_facts,
     rater_name,
 )
-from actors.vlm.model_checks import COMMON, check_vlm, head_counts, model_type
+from actors.vlm.model_checks import check_vlm, head_counts, model_type
 from actors.vlm.settings import ContextSettings, ModelSettings, RubricSettings
 from tests.cases import check_cases
 
@@ -241,13 +242,15 @@ def test_the_classes_of_a_processor_are_refused_or_ignored(tmp_path: Path, name:
     check_cases(check, [(key, value) for key in ("processor_class", "tokenizer_class") for value in classes])
 
 
-def test_the_families_are_what_transformers_says() -> None:
+def test_kinds_of_models_are_those_of_transformers() -> None:
     from transformers.models.auto import modeling_auto
 
-    for name, is_seeing in COMMON.items():
-        sees_pictures = name in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-        assert is_seeing is sees_pictures, name
-        assert sees_pictures or name in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, name
+    for mapping in (
+        "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
+        "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+        "MODEL_MAPPING_NAMES",
+    ):
+        assert model_checks._mapped(mapping) == set(getattr(modeling_auto, mapping)), mapping
 
 
 def test_a_model_of_a_family_is_checked_without_its_libraries(vlm: tuple[Any, Any]) -> None:
