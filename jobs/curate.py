@@ -33,6 +33,7 @@ from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store import table_plan
 from jobs.store.keys import duplicate_keys
+from jobs.store.pieces import rows_per_piece
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import open_run
 
@@ -43,7 +44,9 @@ class CurateConfig(CurationRules, Writing):
 
     input: str = MISSING  # a table of records (remine mine, or an earlier curate)
     limit: RuntimeOnly[int | None] = None  # read only the first records, for a trial run in a separate table; null: all
-    unit_rows: int = 256  # rarely: selected rows per unit, the granularity of resuming in the jobs that follow
+    # rarely: selected rows per unit, the granularity of resuming in the jobs that follow; null: 256, and up to 1,024 if
+    # there would be more than 10,000 units
+    unit_rows: int | None = None
     images: Location[str | None] = None  # a table of images (remine fetch): missing pictures and perceptual hashes
     ratings: Location[list[str]] = field(default_factory=list)  # tables of ratings, or globs of tables
 
@@ -63,7 +66,7 @@ def execute(cfg: CurateConfig) -> Plan | Manifest:
     plan = plan_table(
         cfg,
         "records",
-        list(pieces(tables.records, selection, cfg.unit_rows, begun=begun)),
+        list(pieces(tables.records, selection, cfg.unit_rows or rows_per_piece(len(selection.rows)), begun=begun)),
         identity_entries(cfg, tables, selection),
         instead_of=OF_SOME_RULES,
         excluded=excluded,
@@ -85,7 +88,8 @@ def execute(cfg: CurateConfig) -> Plan | Manifest:
 def check(cfg: CurateConfig) -> None:
     """Raise InputError for a value that is not allowed, or keys that do not fit together; no table is read."""
     table_plan.check_limit(cfg.limit)
-    check_least("unit_rows", cfg.unit_rows, 1)
+    if cfg.unit_rows is not None:
+        check_least("unit_rows", cfg.unit_rows, 1)
     cfg.check()
     if cfg.near_duplicates != "keep" and cfg.images is None:
         raise InputError(f"near_duplicates={cfg.near_duplicates}: needs images=, a table of images with their phash")

@@ -28,12 +28,10 @@ from jobs.store.files import locations
 from jobs.store.files.objects import CompactList
 from jobs.store.files.spool import Spool
 from jobs.store.object_rows import read_rows
-from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, UnitPieces, ranges
+from jobs.store.pieces import FROM, NUMBER, PIECES, TO, UNCUT, UnitPieces, ranges, rows_per_piece
 from jobs.store.reading import TableSource, open_table
 from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
-
-UNIT_ROWS = 256  # records per unit, as in the units of `curate`
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,13 @@ class RecordsInput:
 
 
 def open_records(uri: str, unit_rows: int | None, begun: Mapping[str, UnitPieces]) -> RecordsInput:
-    """Open the table of records at `uri` and cut it into units of `unit_rows` (None: `UNIT_ROWS`), as `cut` does.
+    """Open the table of records at `uri` and cut it into units of `unit_rows` (None: `rows_per_piece`), as `cut` does.
 
     Raises:
         InputError: the table cannot be opened, or a record has no image_id.
     """
-    table, unit_rows = open_table(uri, "records"), unit_rows or UNIT_ROWS
+    table = open_table(uri, "records")
+    unit_rows = unit_rows or rows_per_piece(table.rows)
     repeated = find_repeats(table)
     return RecordsInput(table, CompactList(cut(table.units(), repeated, unit_rows, begun)), unit_rows, repeated)
 

@@ -3,9 +3,11 @@
 The pictures of a tar file are one unit of `images`. As one unit of `embed` or `judge` they would be one GPU's work, and
 would be lost together with its machine. A piece is named after its parent and its first row, and reads only its rows.
 
-Small tables are cut finer, so that each actor of the pool has four pieces: with only about as many pieces as actors,
-most actors would wait for the last ones, and an interruption of a single actor would lose the whole table. A table that
-has begun keeps its cut, whatever pool continues it, even after a purge, when the parent has fewer rows: the purge moves
+Tables of millions of rows get larger pieces, up to `LARGEST_ROWS`: the driver takes as long for a unit of any size, and
+whoever opens the table reads a footer per object. Small tables are cut finer, so that each actor of the pool has four
+pieces: with only about as many pieces as actors, most actors would wait for the last ones, and an interruption of a
+single actor would lose the whole table. A table that has begun keeps its cut, whatever pool continues it, even after a
+purge, when the parent has fewer rows: the purge moves
 the ranges of the pieces, so that they keep the same rows except for those that were removed. Pieces whose ranges it
 cannot move, such as those of a draw, keep their names, and the last ones may be empty.
 """
@@ -20,7 +22,9 @@ from jobs.store import run_files
 from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.units import Unit
 
-PIECE_ROWS = 256  # rows of a piece, as in the units of `curate`
+PIECE_ROWS = 256  # rows of a piece, as in the units of `curate`, unless the table has millions of rows
+LARGEST_ROWS = 1024  # of a piece, which a killed actor loses: a minute at 17 pictures/s
+MOST_PIECES = 10_000  # of a table, until its pieces have `LARGEST_ROWS`
 PIECE_BYTES = 128 << 20  # bytes of the parent's object; the rows of a piece travel between stages as one block
 PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each of them works
 LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row
@@ -117,6 +121,11 @@ def begun_cuts(out: str, *, overwrite: bool) -> dict[str, UnitPieces]:
     return {parent: UnitPieces(counts[parent], names[parent], covered.get(parent, {})) for parent in names}
 
 
+def rows_per_piece(rows: int) -> int:
+    """Return the number of rows of a piece of a table of `rows` rows, unless its actors need smaller ones."""
+    return min(LARGEST_ROWS, max(PIECE_ROWS, -(-rows // MOST_PIECES)))
+
+
 def ranges(rows: int, unit_rows: int, begun: UnitPieces = UNCUT) -> Iterator[tuple[int, int]]:
     """Yield first row and end of each piece of `unit_rows` rows, and of empty pieces up to the number of `begun`.
 
@@ -130,10 +139,10 @@ def ranges(rows: int, unit_rows: int, begun: UnitPieces = UNCUT) -> Iterator[tup
 
 
 def in_pieces(units: Sequence[Unit], cut: PieceRule = STANDARD) -> Iterator[Unit]:
-    """Yield the units, large ones as pieces of at most 256 rows and about 128 MB.
+    """Yield the units, large ones as pieces of at most `rows_per_piece` rows and about 128 MB.
 
-    A unit of fewer than 512 rows stays whole unless it has more bytes, or the actors of `cut` would have fewer than
-    four pieces each: the table is then cut into pieces of down to 8 rows, or 16 of a single actor.
+    A unit of fewer than twice as many rows stays whole unless it has more bytes, or the actors of `cut` would
+    have fewer than four pieces each: the table is then cut into pieces of down to 8 rows, or 16 of a single actor.
 
     Args:
         units: units of a derived table, whose first input is the parent's object.
@@ -159,10 +168,11 @@ def in_pieces(units: Sequence[Unit], cut: PieceRule = STANDARD) -> Iterator[Unit
 
 def _piece_rows(rows: int, actors: int | None) -> int:
     """Return the largest number of rows of a piece of a table of `rows` rows."""
+    most = rows_per_piece(rows)
     if actors is None:
-        return PIECE_ROWS
+        return most
     least = LEAST_ROWS if actors > 1 else LEAST_ROWS_ALONE
-    return max(least, min(PIECE_ROWS, rows // (PIECES_PER_ACTOR * actors)))
+    return max(least, min(most, rows // (PIECES_PER_ACTOR * actors)))
 
 
 def piece_of(first: int, last: int) -> str:
@@ -192,7 +202,7 @@ def with_range(unit: Unit, moved: Mapping[str, int]) -> Unit | None:
 def _count(unit: Unit, rows: int, piece_rows: int) -> int:
     """Return the number of pieces of a unit."""
     by_bytes = -(-unit.inputs[0].size // PIECE_BYTES)
-    is_small = rows < 2 * PIECE_ROWS and piece_rows == PIECE_ROWS
+    is_small = rows < 2 * piece_rows and piece_rows >= PIECE_ROWS
     return max(by_bytes, 1 if is_small else -(-rows // piece_rows))
 
 

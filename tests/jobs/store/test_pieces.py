@@ -96,6 +96,17 @@ def test_pieces_cover_a_unit() -> None:
     check_cases(check, [(511, [511]), (512, [256, 256]), (700, [233, 233, 234]), (0, [0])])
 
 
+def test_pieces_grow_with_the_table_until_a_kill_would_cost_too_much() -> None:
+    parent = Unit("u", (Object("/t/u", 1, "e"),))
+    of_rows = {1_000_000: 3907, 4_000_000: 10_000, 8_000_000: 10_000, 11_500_000: 11_231}
+    for rows, count in of_rows.items():
+        assert len(pieces := list(in_pieces([replace(parent, rows=rows)], PieceRule(actors=8)))) == count
+        assert max(piece.rows or 0 for piece in pieces) <= 1024
+    begun = {"u": UnitPieces(2, {0: "u-a", 1: "u-b"}, {0: (0, 6_000_000), 1: (6_000_000, 8_000_000)})}
+    kept = list(in_pieces([replace(parent, rows=8_000_000)], PieceRule(begun=begun)))
+    assert [(piece.name, piece.rows) for piece in kept] == [("u-a", 6_000_000), ("u-b", 2_000_000)]
+
+
 def test_many_actors_share_a_small_table() -> None:
     units = [Unit(f"u{number}", (Object(f"/t/{number}", 1, str(number)),), rows=100) for number in range(6)]
     pieces = list(in_pieces(units, PieceRule(actors=8)))
