@@ -25,6 +25,7 @@ GROUPS = {
     "Entity linking": "kb link concepts",
     "Dated newspaper pictures": "tric",
     "Tables": "ls verify diff copy rm purge",
+    "Models": "models",
     "Pipelines": "run demo",
 }
 # What others call what a job does -> the job.

@@ -1,0 +1,89 @@
+"""List the models, encoders and image models that have a name in conf/: memory, licence, gate, engines.
+
+    remine models
+    remine models memory_gb=24 gated=false
+    remine models json=true
+
+memory_gb is what conf/ states for weights in 16-bit numbers, estimated. vLLM is used only where it answers as
+transformers does about a sample (`engine_sample=`). A name is a value of `model=`, `embedder=` or `image_model=`.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from actors.quantities import quantity
+from jobs.errors import InputError
+from jobs.inventory.found import in_columns
+from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config_files
+from jobs.runtime.process.console import say
+
+# Key that takes the name -> engines of the jobs that have it.
+GROUPS = {"model": "transformers, vllm", "embedder": "", "image_model": "diffusers"}
+HEADINGS = ("name", "key", "memory", "licence", "gate", "engines", "checkpoint")
+
+
+@dataclass
+class ModelListConfig:
+    """Keys of `models`."""
+
+    memory_gb: float | None = None  # only those that state at most this much; without a stated memory, none is listed
+    gated: bool | None = None  # only those for which the hub asks to accept the licence, or only the others
+    json: bool = False  # print one JSON object per model instead of columns
+
+
+def execute(cfg: ModelListConfig) -> list[dict[str, Any]]:
+    """Run the job and return one mapping per model; see the module's docstring.
+
+    Raises:
+        InputError: `memory_gb` is not positive.
+    """
+    if cfg.memory_gb is not None and not cfg.memory_gb > 0:
+        raise InputError("must be a number of GB above 0", key="memory_gb", value=cfg.memory_gb)
+    models = [model for model in _models() if _is_wanted(cfg, model)]
+    if cfg.json:
+        for model in models:
+            say(json.dumps(model))
+        return models
+    for line in in_columns([HEADINGS, *map(_cells, models)], numbers=[2]):
+        say(line)
+    say(quantity(len(models), "model"))
+    return models
+
+
+def _models() -> list[dict[str, Any]]:
+    entries = []
+    for group, engines in GROUPS.items():
+        for name in config_files.options(group, None):
+            keys = config_files.read_option(group, name)[-1][1]
+            source = str(keys["checkpoint"])
+            entries.append({
+                "name": name,
+                "key": group,
+                "checkpoint": source,
+                "revision": keys.get("revision") or keys.get("pretrained"),
+                "memory_gb": keys.get("memory_gb"),
+                "licence": keys.get("licence"),
+                "gated": bool(keys.get("gated")),
+                "engines": engines or ("transformers" if source.startswith("transformers:") else "open_clip"),
+            })  # fmt: skip
+    return entries
+
+
+def _is_wanted(cfg: ModelListConfig, model: dict[str, Any]) -> bool:
+    fits = cfg.memory_gb is None or (model["memory_gb"] is not None and model["memory_gb"] <= cfg.memory_gb)
+    return fits and cfg.gated in (None, model["gated"])
+
+
+def _cells(model: dict[str, Any]) -> tuple[str, ...]:
+    memory = "not stated" if model["memory_gb"] is None else f"{model['memory_gb']:g} GB"
+    gate = "gated" if model["gated"] else ""
+    return (model["name"], model["key"], memory, model["licence"] or "", gate, model["engines"], model["checkpoint"])
+
+
+JOB = cli.Job("models", ModelListConfig, execute, resumes=False)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("models"))

@@ -1,0 +1,39 @@
+"""The list of named models: what conf/ states, filters, and its JSON."""
+
+import json
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.models import ModelListConfig, execute
+from jobs.runtime.configuration import config_files
+
+
+def test_every_name_is_listed_with_what_its_file_states(capsys: pytest.CaptureFixture[str]) -> None:
+    models = execute(ModelListConfig())
+    names = [
+        (group, name) for group in ("model", "embedder", "image_model") for name in config_files.options(group, None)
+    ]
+    assert [(model["key"], model["name"]) for model in models] == names
+    assert len(capsys.readouterr().out.splitlines()) == len(names) + 2
+    by_name = {(model["key"], model["name"]): model for model in models}
+    gemma = by_name["model", "gemma-3-12b"]
+    assert (gemma["memory_gb"], gemma["gated"], gemma["licence"]) == (29, True, "Gemma Terms of Use")
+    assert by_name["model", "kimi-k2.5"]["memory_gb"] is None
+    assert by_name["embedder", "siglip2-base"]["engines"] == "transformers"
+    assert by_name["embedder", "clip-b32"]["engines"] == "open_clip"
+
+
+def test_filters_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    models = execute(ModelListConfig(memory_gb=24, gated=False, json=True))
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == models
+    names = {model["name"] for model in models}
+    assert {"qwen2.5-vl-7b", "qwen3.5-9b"} < names
+    # too large, gated, and of unknown size
+    assert not {"qwen3.6-27b", "aya-vision-8b", "kimi-k2.5"} & names
+    gated = execute(ModelListConfig(gated=True))
+    assert gated
+    assert all(model["gated"] for model in gated)
+    for value in (0, -1, float("nan")):
+        with pytest.raises(InputError, match="memory_gb"):
+            execute(ModelListConfig(memory_gb=value))
