@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     StatePlace = tuple[int, int]  # a layer, and the number of its state
 
+REPEATED = -1  # the node of a token whose states another piece computes
 PADDING_SHARE = 0.2  # largest share of padding in a pass; a piece with branches below it passes without
 
 
@@ -124,7 +125,26 @@ def pieces(trees: Sequence[TokenTree]) -> list[SuffixPiece]:
             piece.nodes.append(node)
             piece.tokens.append(tree.tokens[node])
             piece_of[node] = piece
-    return first
+    return _without_steps(first)
+
+
+def _without_steps(pieces: Sequence[SuffixPiece]) -> list[SuffixPiece]:
+    """Return the pieces, where one of a single token with pieces below it passes again with each of them.
+
+    Models compute a pass of a single token by other code, which changes the states in place (Mamba 2, Kimi Linear).
+    """
+    passing: list[SuffixPiece] = []
+    for piece in pieces:
+        if len(piece.tokens) > 1 or not piece.below:
+            passing.append(piece)
+            continue
+        for number, below in enumerate(piece.below):
+            below.tokens[:0] = piece.tokens
+            below.nodes[:0] = piece.nodes if number == 0 else [REPEATED] * len(piece.nodes)
+        passing += _without_steps(piece.below)
+    for piece in passing:
+        piece.below = _without_steps(piece.below)
+    return passing
 
 
 def groups(waiting: Sequence[SuffixPiece]) -> Iterator[list[SuffixPiece]]:

@@ -278,7 +278,8 @@ def _branched(model: Vlm, prefix: Prefix, rows: Sequence[TokenTree], read: Seque
             if hidden is None:
                 hidden = states.new_zeros(len(rows), width, states.shape[-1])
             for number, piece in enumerate(group):
-                hidden[piece.row, piece.nodes] = states[number, : len(piece.nodes)]
+                places = [place for place, node in enumerate(piece.nodes) if node != branches.REPEATED]
+                hidden[piece.row, [piece.nodes[place] for place in places]] = states[number, places]
                 for following in piece.below:
                     following.parent = number
             if group[0].below:
@@ -309,7 +310,7 @@ def _row_pass(
                 number * longest + place
                 for number, piece in enumerate(pieces)
                 for place, node in enumerate(piece.nodes)
-                if piece.row * width + node in read
+                if node != branches.REPEATED and piece.row * width + node in read
             ],
             dtype=torch.long,
         )
