@@ -10,7 +10,7 @@ from actors.devices import enable_onednn, find_dtype, has_cuda
 from actors.errors import ModelError, first_line, has_other_shapes
 from actors.local_models import is_local
 from actors.model_files import is_s3, name_of, resolve
-from actors.vlm import attention, fused, memory
+from actors.vlm import attention, fused, memory, model_checks, quantised
 from actors.vlm.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class RaterFacts(NamedTuple):
         rater: `model@revision`.
         family: the architecture, `config.model_type` in transformers.
         revision: the commit of the weights if the hub provided it, else the revision asked for, else empty.
-        dtype: dtype of the weights.
+        dtype: dtype of the weights, and the form of quantised ones (`quantised.form`).
         engine: libraries with their versions, and the kind of device.
     """
 
@@ -131,6 +131,7 @@ def load_vlm(
             dtype=getattr(torch, dtype),
             device_map=device_map,
             **({"max_memory": limits} if (limits := memory.placement()) else {}),
+            **({"config": config} if quantised.prepare(config) else {}),
             use_safetensors=True,
             **options,
         )
@@ -265,13 +266,14 @@ def model_facts(loaded: Vlm, *, model: str, revision: str | None = None, engine:
     import torch
     import transformers
 
+    form = model_checks.weights_form(model, revision=revision)
     commit = getattr(loaded.config, "_commit_hash", None)
     versions = [f"transformers {transformers.__version__}", f"torch {torch.__version__}", fused.library(loaded)]
     return RaterFacts(
         rater=rater_name(model, revision=revision),
         family=str(loaded.config.model_type),
         revision=str(commit or revision or ""),
-        dtype=str(loaded.dtype).removeprefix("torch."),
+        dtype=", ".join(filter(None, [str(loaded.dtype).removeprefix("torch."), form])),
         engine=(f"{engine}, " if engine else "") + f"{' / '.join(filter(None, versions))}, {loaded.device.type}",
     )
 

@@ -13,6 +13,7 @@ from actors import hub, model_files
 from actors.errors import ModelError
 from actors.local_models import is_local
 from actors.untrusted import parse_json
+from actors.vlm import quantised
 
 CONFIG = "config.json"
 GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endings of classes with an output layer
@@ -75,6 +76,36 @@ def check_template(
 
     if reason := unknown_variables(_template(_files(model, revision, local_only=local_only)), variables):
         raise ValueError(reason)
+
+
+def check_quantised(
+    model: str, *, dtype: str, gpus: float, revision: str | None = None, local_only: bool = False
+) -> None:
+    """Check that the quantised weights of `model` can be loaded here (`quantised.check`).
+
+    Args:
+        model: as for `check_vlm`.
+        dtype: the dtype in which to compute; gpus: of an actor.
+        local_only: whether to read only a folder or the hub's cache.
+
+    Raises:
+        ValueError: they cannot, or the model cannot be reached.
+    """
+    if not is_local(model) and (not local_only or _is_here(model, revision)):
+        quantised.check(model, _config(model, _files(model, revision, local_only=local_only)), dtype=dtype, gpus=gpus)
+
+
+def weights_form(model: str, *, revision: str | None = None, as_stored: bool = False) -> str:
+    """Return the form in which the weights of `model` are computed (`quantised.form`); empty: as trained, or not known.
+
+    A model of the hub is not looked up: its config is in the cache once the model was checked.
+
+    Raises:
+        ValueError: there is no such folder, or its config cannot be read.
+    """
+    if is_local(model) or not (model_files.is_s3(model) or _is_here(model, revision)):
+        return ""
+    return quantised.form(model, _config(model, _files(model, revision, local_only=True)), as_stored=as_stored)
 
 
 def _is_here(model: str, revision: str | None) -> bool:
@@ -280,6 +311,7 @@ def _check_sizes(model: str, config: Mapping[str, Any]) -> None:
 def _check_files(model: str, files: _ModelFiles) -> bool:
     config = _config(model, files)
     kind = config["model_type"]
+    quantised.quantisation(model, config)
     sees_pictures = _sees_pictures(kind)
     if sees_pictures is None:
         raise ModelError(_no_answers(kind, config), model)

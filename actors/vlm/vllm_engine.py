@@ -25,6 +25,7 @@ from actors.vlm.engines import RequestLikelihoods
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import Generated
 from actors.vlm.loading import RaterFacts, load_config, load_processor, rater_name
+from actors.vlm.model_checks import weights_form
 from actors.vlm.model_inputs import VllmPrompt, unpack_for_vllm, vllm_prompts_of
 from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
 from actors.vlm.scoring import AnswerScorer
@@ -131,12 +132,13 @@ class VllmModel:
             ) from error
         length = int(self._llm.llm_engine.model_config.max_model_len)
         self.max_positions = min(length, getattr(self.config.get_text_config(), "max_position_embeddings", length))
+        form = weights_form(model.checkpoint, revision=model.revision, as_stored=True)
         place = device if devices == 1 else f"{devices} x {device}"
         self.facts = RaterFacts(
             rater=rater_name(model.checkpoint, revision=model.revision),
             family=str(self.config.model_type),
             revision=str(getattr(self.config, "_commit_hash", None) or model.revision or ""),
-            dtype=dtype,
+            dtype=", ".join(filter(None, [dtype, form])),
             engine=f"vllm {vllm.__version__} / torch {torch.__version__}, {place}",
         )
 

@@ -1,6 +1,7 @@
 """The vision-language model of a job: its configuration, and the checks that do not need the weights."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.settings import ModelSettings
@@ -12,6 +13,14 @@ from jobs.runtime.configuration.key_types import conf_group
 @dataclass
 class ModelConfig(CheckpointConfig, ModelSettings):
     """The model that judges or generates; `conf/model.yaml` has named models."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The part of a run's identity that describes the model, the form of quantised weights included."""
+        from actors.vlm.model_checks import weights_form
+
+        form = weights_form(self.checkpoint, revision=self.revision)
+        return {**super().identity, **({"form": form} if form else {})}
 
     @property
     def pixels(self) -> dict[str, int | None]:

@@ -121,10 +121,12 @@ def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:
     check_bounds(cfg.model)
     name, revision = cfg.model.checkpoint, cfg.model.revision
     if cfg.only_plans:
+        _check_form(cfg, local_only=True)
         check_template(name, cfg.model.template, revision=revision, local_only=True)
         return None
     refuse_early(getattr(cfg, "input", None), "images", "items", key="input")
     sees_pictures = check_vlm(name, revision=revision)
+    _check_form(cfg, local_only=False)
     check_template(name, cfg.model.template, revision=revision)
     if shown_by and not sees_pictures:
         raise ValueError(
@@ -134,6 +136,15 @@ def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:
     dtype = dtype_of(cfg.model, cfg.resources.judge)
     check_fits(cfg, cfg.model, weights=weight_bytes(cfg.model.checkpoint, dtype=dtype, revision=cfg.model.revision))
     return sees_pictures
+
+
+def _check_form(cfg: AsksModelConfig, *, local_only: bool) -> None:
+    """Check that quantised weights can be loaded; vLLM has kernels of its own, and checks them when it loads them."""
+    from actors.vlm.model_checks import check_quantised
+
+    if getattr(cfg, "engine", None) != "vllm":
+        gpus, model = cfg.resources.judge.num_gpus, cfg.model
+        check_quantised(model.checkpoint, dtype=model.dtype, gpus=gpus, revision=model.revision, local_only=local_only)
 
 
 def with_condition(cfg: Conditioned, items: "TableSource") -> Conditioned:

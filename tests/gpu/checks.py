@@ -111,6 +111,26 @@ def fused(device: Any, *, tiny: bool) -> dict[str, Any]:
     return {"ok": ok, "largest": largest, "without": without, **results}
 
 
+def fp8(device: Any, *, tiny: bool) -> dict[str, Any]:
+    """Log-likelihoods of an FP8 checkpoint that is loaded on the device, against its dequantised weights on the CPU."""
+    import tempfile
+    from pathlib import Path
+
+    from actors.vlm.loading import load_vlm
+    from actors.vlm.scoring import ClosedSetScorer
+    from tests.actors.vlm.quantised_checkpoints import write_fp8
+
+    with tempfile.TemporaryDirectory() as folder:
+        small, plain = Path(folder) / "small", Path(folder) / "plain"
+        write_fp8("local:qwen2.5-vl-tiny", small, plain)
+        values = []
+        for path, place in ((small, str(device)), (plain, "cpu")):
+            model, processor = load_vlm(str(path), dtype="float32", device_map=place)
+            values.append(logprobs(ClosedSetScorer(model, processor, engine="naive").score(requests(processor))))
+    largest = float(np.abs(values[0] - values[1]).max())
+    return {"ok": largest <= LOGPROBS, "largest": largest}
+
+
 def segments(device: Any, *, tiny: bool) -> dict[str, Any]:
     """Attention within segments in the device's own dtype, and the sums of its scores, against float64."""
     import torch
@@ -253,7 +273,7 @@ def scarce(device: Any, scorer: Any, limit: int) -> Iterator[None]:
     yield
 
 
-CHECKS = (embeddings, likelihoods, passes, fused, segments, texts, search, two_devices, out_of_memory)
+CHECKS = (embeddings, likelihoods, passes, fused, fp8, segments, texts, search, two_devices, out_of_memory)
 
 
 def need(package: str) -> None:

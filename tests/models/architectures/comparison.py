@@ -16,6 +16,7 @@ from actors.judge import Judge
 from actors.loglik_rater import LoglikRater, LoglikSettings
 from actors.preparers import PromptPreparer, RubricPreparer
 from actors.reasoning_judge import ANSWER_LINE, REASONING_INSTRUCTION, ReasoningJudge
+from actors.vlm import loading
 from actors.vlm.scoring_requests import Scores
 from actors.vlm.settings import ClosedSettings, ContextSettings, ModelSettings, ReasoningSettings
 from tests.actors.vlm.helpers import picture, png
@@ -231,7 +232,8 @@ class Comparison:
             )
             writer = Generator(settings, model=self.settings, prompt="tell", prompt_hash="h", threads=1)
             writer.engine.ends = []  # all texts have the same length
-            texts, generate = [], writer.engine.generate
+            texts: list[Any] = []
+            generate = writer.engine.generate
 
             def recorded(*arguments: Any, generate: Any = generate, texts: list[Any] = texts, **options: Any) -> Any:
                 texts += (results := generate(*arguments, **options))
@@ -349,8 +351,8 @@ def _recording(kind: Any) -> Any:
 @contextmanager
 def _loading_once() -> Iterator[None]:
     """Load a checkpoint and its processor once for all jobs."""
-    load, load_processor = rubric_rater.load_model, preparers.load_processor
-    settings = {"dtype": "float32", "device_map": "cpu"}
+    load, load_processor = loading.load_model, loading.load_processor
+    settings: dict[str, Any] = {"dtype": "float32", "device_map": "cpu"}
     model = functools.cache(lambda name: load(ModelSettings(checkpoint=name, **settings), threads=1))
     processor = functools.cache(load_processor)
     with (

@@ -366,8 +366,10 @@ def _minimax_m3_vl(folder: Path) -> Parts:
 
 @writer("muse_glimmer", "Muse Glimmer")
 def _muse_glimmer(folder: Path) -> Parts:
-    more = ("<|image|>", "<|patch|>", "<|image_start|>", "<|image_end|>", "<|video|>")
-    more += ("<|vid_frame_separator|>", "<|vid_start|>", "<|vid_end|>")
+    more = (
+        *("<|image|>", "<|patch|>", "<|image_start|>", "<|image_end|>", "<|video|>"),
+        *("<|vid_frame_separator|>", "<|vid_start|>", "<|vid_end|>"),
+    )
     tokenizer = write_tokenizer(folder, FORMS["llama4"], picture="<|patch|>", more=more)
     image, video = ids(tokenizer, "<|patch|>", "<|video|>")
     config = hf.MuseGlimmerConfig(
