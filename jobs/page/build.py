@@ -260,7 +260,7 @@ def _hashes(source: TableSource, column: str, wanted: Mapping[str, str]) -> np.n
 
 def _by_method(step: CurationStep, matched: CurationStep) -> str:
     """Return the records of each method: of those that matched after the method's own rules, as in Century's E.2."""
-    if step.ends_own_rules:
+    if step.ends_own_rules and step.by_method:
         parts = [f"{method} {step.of(method):,} of {matched.of(method):,}" for method in step.by_method]
         return f"after the rules for each method alone: {', '.join(parts)}"
     return ", ".join(f"{method} {step.of(method):,}" for method in step.by_method) if len(step.by_method) > 1 else ""

@@ -1,6 +1,7 @@
 """Render a `Page` as one HTML file without scripts or external resources, which can also be printed."""
 
 import base64
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +48,7 @@ TOP_PLOTS = 3
 SCORES = (Topic.SCORES, Topic.SPANS, Topic.COMPETITORS)  # topics of the first plot of the summary, in order
 AGREEMENT = (Topic.WITH_PEOPLE, Topic.TWO_RATERS, Topic.AGREEMENT, Topic.GOLD)  # likewise of the second
 SUBGROUPS = (Topic.SCORES_BY_SUBGROUP, Topic.CHANGES, Topic.GOLD)  # likewise of the third
-FIRST_CARDS = 8  # cards of the gallery that are shown at first
+FIRST_CARDS = 4  # cards of the gallery that are shown at first
 PRINTED_CARDS = 15  # of the gallery: three rows of a printed page
 FEW_UNUSED = 3  # from this number on, the answers that nobody gave share one line
 _HERE = Path(__file__).parent
@@ -148,6 +149,7 @@ def render(page: Page) -> str:
     rubrics = _rubrics(page, letters)
     anchors = _anchors(page, metric_blocks, index)
     sections = _sections(page, rubrics, metric_blocks)
+    top_plots = first_plots(page.figures) if "summary" in sections else []
     html = environment.get_template("page.html.j2").render(
         page=page,
         css=Markup(STYLE.read_text(encoding="utf-8")),
@@ -170,8 +172,9 @@ def render(page: Page) -> str:
         problems_shown=PROBLEMS_SHOWN,
         open_cells=OPEN_CELLS,
         first_cards=FIRST_CARDS,
-        top_plots=first_plots(page.figures) if "summary" in sections else [],
-        legend=list(dict.fromkeys(entry for figure in page.figures for entry in figure.legend)),
+        top_plots=top_plots,
+        top_legend=_legend(top_plots),
+        legend=_legend([figure for figure in page.figures if not figure.folded]),
         files=file_names(page.figures) if page.plots_saved else {figure.name: "" for figure in page.figures},
         facts=_facts,
         orders=card_orders(page.pictures, page.wording),
@@ -390,6 +393,12 @@ def _facts(question: QuestionBlock) -> list[tuple[str, list[tuple[str, str]]]]:
         ):
             cells.setdefault(name, []).append((text, small))
     return [(name, texts) for name, texts in cells.items() if any(text for text, _ in texts)]
+
+
+def _legend(figures: Sequence[PageFigure]) -> list[tuple[str, str]]:
+    """Return the legend of several figures; people and models have one entry, whether by their mean or any of them."""
+    entries = (entry for figure in figures for entry in figure.legend)
+    return list(dict.fromkeys((re.sub("^(mean|any) of ", "", name), colour) for name, colour in entries))
 
 
 def first_plots(figures: Sequence[PageFigure]) -> list[PageFigure]:

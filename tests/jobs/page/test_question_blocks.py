@@ -34,7 +34,7 @@ def block_of(listed: list[Distribution], words: Wording | None = None) -> Questi
 
 
 def test_answers_are_in_three_parts_of_the_colour_scale() -> None:
-    places = (0, 0.29, 0.3, 0.66, 0.67, 1)
+    places = (0, 0.26, 0.27, 0.54, 0.55, 1)
     bands = [AnswerBar("1", "", True, place).band for place in places]
     assert bands == ["near", "near", "middle", "middle", "far", "far"]
     assert AnswerBar("1", "", False, 0).band == "unlisted"
