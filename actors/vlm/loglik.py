@@ -15,6 +15,7 @@ Lambda and T are not published.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -121,7 +122,7 @@ class CompletionScorer(BudgetedScorer):
             return False
         while (way := self.ways[0]) != "whole":
             reason = disagreement(
-                lambda way=way: self._pass(way, inputs, compared),
+                functools.partial(self._pass, way, inputs, compared),
                 expected,
                 tolerance=shared_prefix.tolerance(self.model),
             )
