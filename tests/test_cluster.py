@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 import os
 import re
 import shutil
@@ -193,6 +194,26 @@ class TestOtherPlaces:
             kinds = {name: kind["node_config"] for name, kind in config["available_node_types"].items()}
             spot = {name for name, machine in kinds.items() if regular(machine) != machine}
             assert spot == {"cpu", "gpu"}
+
+
+def test_only_the_head_may_start_machines_and_only_end_its_own(cluster: dict[str, Any]) -> None:
+    head, worker = (
+        json.loads((ROOT / f"deploy/cluster/aws-{role}-policy.json").read_text())["Statement"]
+        for role in ("head", "worker")
+    )
+    allowed = {action for part in worker for action in part["Action"]}
+    assert {action.partition(":")[0] for action in allowed} == {"s3"}
+    assert {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"} <= allowed
+    assert [part for part in head if part["Sid"] in {part["Sid"] for part in worker}] == worker
+    of_action = {
+        action: part
+        for part in head
+        for action in ([part["Action"]] if isinstance(part["Action"], str) else part["Action"])
+    }
+    assert {"ec2:RunInstances", "ec2:CreateTags", "iam:PassRole"} <= set(of_action)
+    tag = of_action["ec2:TerminateInstances"]["Condition"]["StringEquals"]
+    assert tag == {"ec2:ResourceTag/ray-cluster-name": cluster["cluster_name"]}
+    assert of_action["iam:PassRole"]["Resource"] != "*"
 
 
 def test_machines_that_are_started_by_hand_ask_for_the_token() -> None:
