@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.items import PAIR_SET
+from jobs.analysis.assigned_items import Assignments
 from jobs.errors import InputError
 from jobs.metrics.rated_question import PEOPLE, matching
-from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.hashing import Hashes, hash_texts, places_in
 from jobs.store.reading import TableSource
 
 RESPONSE_ATTRIBUTES = ("model", "prompt", "condition")
@@ -66,14 +67,6 @@ class _Merged:
             earlier[fact] = value if _is_unknown(earlier[fact]) else earlier[fact]
 
 
-def places_in(hashes: Hashes, wanted: Hashes) -> NDArray[np.int64]:
-    """Return int64[wanted], the place of each hash among the ascending `hashes`, -1 where it is not among them."""
-    if not len(hashes):
-        return np.full(len(wanted), -1, np.int64)
-    place = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
-    return np.where(hashes[place] == wanted, place, -1)
-
-
 @dataclass(frozen=True)
 class Items:
     """Attributes of items by the hash of their id.
@@ -86,6 +79,7 @@ class Items:
         gold: hash -> (targets with known answers, or none for all targets; right values, perhaps none), for items whose
             right values are known.
         targets: all items' own targets; empty if an item has none.
+        assignments: which items people were given.
     """
 
     hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -94,6 +88,7 @@ class Items:
     named: frozenset[str] = frozenset()
     gold: Mapping[int, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
     targets: frozenset[str] = frozenset()
+    assignments: Assignments = field(default_factory=Assignments)
 
     def rows(self, items: Hashes) -> NDArray[np.int64]:
         """Return int64[items], the rows in `hashes`, -1 for unknown items."""

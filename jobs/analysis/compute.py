@@ -166,6 +166,7 @@ def _context(
         judged=gold.judged,
         right_values=gold.values,
         names=None if ids is None else _unit_names(reduced, ids),
+        assigned=items.assignments.of(reduced.key[0], reduced.item),
     )
 
 

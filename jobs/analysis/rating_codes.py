@@ -362,7 +362,7 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
     return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _compact(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
+def _compact(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the distinct codes, ascending, and the position of each row's code among them.
 
     Positions are small integers if they fit, which NumPy sorts by radix.
@@ -371,7 +371,8 @@ def _compact(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
         return np.unique(code, return_inverse=True)
     count = np.bincount(code)
     position = np.cumsum(count > 0) - 1
-    return np.flatnonzero(count), position.astype(np.int16 if len(count) < 1 << 15 else np.int64)[code]
+    numbers = np.flatnonzero(count).astype(np.int64)
+    return numbers, position.astype(np.int16 if len(count) < 1 << 15 else np.int64)[code]
 
 
 def _coded(column: pa.ChunkedArray, code_of: dict[str, int]) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """The metrics that the tables of a report allow."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from actors.status import Status
 from jobs.analysis import compute, metric_settings, scene_graph_scores
+from jobs.analysis.assigned_items import read_assignments
 from jobs.analysis.attributes import HUMAN, IndependentUnits, Items, read_items, read_raters
 from jobs.analysis.comparisons import comparison_metrics
 from jobs.analysis.conditions import CONDITION
@@ -121,7 +122,9 @@ def read_report_items(
         InputError: the settings themselves name an attribute that no item has.
     """
     wanted = metric_settings.attributes(settings) | metric_settings.compared_attributes(added)
-    items = read_items(tables.items, tables.responses, wanted)
+    items = replace(
+        read_items(tables.items, tables.responses, wanted), assignments=read_assignments(tables.assignments)
+    )
     metric_settings.check_attributes(settings, items.named)
     return items, metric_settings.with_available(settings, items.named, added)
 

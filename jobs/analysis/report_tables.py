@@ -58,12 +58,13 @@ class ReportTables:
     questions: TableSource | None = None
     terms: Sequence[TableSource] = ()
     computed: Sequence[TableSource] = ()  # metrics of other jobs
+    assignments: Sequence[TableSource] = ()
 
     @property
     def sources(self) -> list[TableSource]:
         """All opened tables."""
         lists = (self.ratings, self.items, self.responses, self.texts, self.raters, self.spans)
-        more = (self.remarks, self.terms, self.computed)
+        more = (self.remarks, self.terms, self.computed, self.assignments)
         questions = [self.questions] if self.questions else []
         return [*self.corpus.values(), *(source for sources in (*lists, *more) for source in sources), *questions]
 
@@ -201,6 +202,8 @@ class ReportInputs:
     responses: list[str] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)  # tables, or globs of tables
     remarks: list[str] = field(default_factory=list)  # tables, or globs: people's free text, next to their ratings
+    # tables, or globs, that annotate wrote: which items people were given, for estimates of their answers to all items
+    assignments: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)  # tables, or globs: texts of the spans, for metrics of tokens
     questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
     # rarely: tables of metrics of other jobs (link evaluate, tric rank, …), or globs, for the tables of a paper
@@ -236,6 +239,7 @@ def open_inputs(inputs: ReportInputs) -> ReportTables:
         questions=single("questions", inputs.questions),
         terms=open_tables(inputs.terms, "terms", key="terms"),
         computed=open_tables(inputs.computed, "metrics", key="computed"),
+        assignments=open_tables(inputs.assignments, "assignments", key="assignments"),
     )
     refuse_shared_keys(tables.spans, groups=("rater", "kind"), row="span")
     reported = (tables.corpus, tables.ratings, tables.spans, tables.responses, tables.terms, tables.computed)

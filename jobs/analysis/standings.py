@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.analysis.attributes import places_in
 from jobs.analysis.rating_codes import Reduction
 from jobs.metrics.answers import RatingTable
-from jobs.store.hashing import Hashes
+from jobs.store.hashing import Hashes, places_in
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | None  # lowest and highest score of a question

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from actors.status import Status
 from jobs.errors import InputError
-from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.hashing import Hashes, hash_texts, places_in
 from jobs.store.reading import TableSource
 
 Floats = NDArray[np.float64]
@@ -35,8 +35,8 @@ class JudgeUncertainty:
 
     def of(self, items: Hashes) -> Floats:
         """Return float64[items], the mean of all items for those that no judge rated."""
-        place = np.minimum(np.searchsorted(self.hashes, items), len(self.hashes) - 1)
-        return np.where(self.hashes[place] == items, self.values[place], self.values.mean())
+        place = places_in(self.hashes, items)
+        return np.where(place >= 0, self.values[place], self.values.mean())
 
 
 def read_uncertainty(ratings: Sequence[TableSource], *, rubric: str, questions: Collection[str]) -> JudgeUncertainty:

@@ -155,8 +155,8 @@ class RatingTable:
         )
         levels = answered.levels() if by == "score" else np.arange(len(self.values), dtype=np.float64)
         order = np.argsort(answered.rater.astype(np.int16 if len(self.raters) < 1 << 15 else np.int32), kind="stable")
-        code = np.searchsorted(levels, answered.score) if by == "score" else answered.value
-        code = code.astype(np.int16 if len(levels) <= MAX_LEVELS else np.int32)[order]
+        position = np.searchsorted(levels, answered.score) if by == "score" else answered.value
+        code: NDArray[Any] = position.astype(np.int16 if len(levels) <= MAX_LEVELS else np.int32)[order]
         ends = np.cumsum(np.bincount(answered.rater, minlength=len(self.raters)))
         item, place = answered.item[order], [self.raters.index(name) for name in names]
         rows = [slice(0 if not at else int(ends[at - 1]), int(ends[at])) for at in place]
@@ -254,6 +254,7 @@ class RaterColumns:
         first, second = self.item[one], self.item[other]
         if len(first) == len(second) and np.array_equal(first, second):
             return first, self.code[one], self.code[other]
+        rows_1: NDArray[Any]
         if len(first) + len(second) > self.items // 8:  # a table of all items is faster than sorting
             row = np.full(self.items, -1, np.int32)
             row[first] = np.arange(len(first))

@@ -5,7 +5,7 @@ inference (`jobs.metrics.prediction_powered`): from people and judges, from peop
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from jobs.metrics.majority import majority
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, no_rated_item, undefined
 from jobs.metrics.model_scores import EPSILON, RaterGroup, means_of
 from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_mean, estimate_ratio
-from jobs.metrics.rated_question import PEOPLE, RatedQuestion
+from jobs.metrics.rated_question import PEOPLE, AssignedItems, RatedQuestion
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -55,7 +55,13 @@ _WORTH = MetricKind("effective_ratings", Quantity.COUNT, (Topic.WORTH,), label="
     "Number of items that people alone would have to rate for an interval as narrow as with the judges; n counts items "
     "that people rated."
 )
-NOT_RANDOM = "it is not known whether people rated a random part of the items; set metrics.random_part=true if they did"
+NOT_RANDOM = (
+    "it is not known whether people rated a random part of the items; name the assignments that `annotate` wrote "
+    "(assignments=), or set metrics.random_part=true if they did"
+)
+NO_DRAW = (
+    "the items in the assignments were not drawn at random; set metrics.random_part=true if they are a random part"
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,8 @@ class WholeSet:
         part: how people's items were drawn.
         rated: bool[items], which have enough answers by people.
         scale: its ends; None: unknown.
+        kept: bool[all items], those that could be drawn; the other arrays are of these items.
+        remark: what the reader must know about the part; None: nothing.
     """
 
     answers: RatingTable
@@ -76,6 +84,8 @@ class WholeSet:
     part: RandomPart
     rated: Bools
     scale: tuple[float, float] | None
+    kept: Bools
+    remark: str | None = None
 
 
 def estimates(question: RatedQuestion) -> Iterator[Metric]:
@@ -84,7 +94,8 @@ def estimates(question: RatedQuestion) -> Iterator[Metric]:
     Use them where people rated hundreds of the pictures and models all: the interval is valid whatever the judge is
     worth, and the narrower the better it predicts people.
 
-    Undefined: people's part is not known to be a random draw, or they rated all or none of the items.
+    Undefined: people's part is not known to be a random draw, they answered items that they were not given, or they
+    rated all or none of the items.
     """
     if PEOPLE not in question.groups or not judges_of(question):
         return
@@ -93,14 +104,17 @@ def estimates(question: RatedQuestion) -> Iterator[Metric]:
         yield undefined(kind, setting, coverage=0.0, dims={"source": BOTH})
         return
     for metric in _estimates(question, setting):
-        yield metric.at(**({"inverted": "yes"} if question.inverted else {}))
+        remarked = metric
+        if setting.remark and metric.value is not None and metric.dims.get("source") != JUDGES_ALONE:
+            remarked = replace(metric, reason="; ".join(filter(None, (metric.reason, setting.remark))))
+        yield remarked.at(**({"inverted": "yes"} if question.inverted else {}))
 
 
 def _estimates(question: RatedQuestion, setting: WholeSet) -> Iterator[Metric]:
     parts: list[tuple[dict[str, str], Bools]] = [({}, np.ones(setting.answers.items, bool))]
     for attribute in question.settings.disaggregate:
         for value, members in question.context.subgroups.get(attribute, {}).items():
-            parts.append(({"attribute": attribute, "part": value}, members))
+            parts.append(({"attribute": attribute, "part": value}, members[setting.kept]))
     for quantity in quantities(setting, question.thresholds):
         for dims, members in parts:
             if dims and quantity.kind is _ANSWER and setting.answers.scored:
@@ -126,18 +140,69 @@ def setting_of(question: RatedQuestion) -> WholeSet | str:
         if scale is None:
             return question.context.no_scale
         answers = model_scores.inverted(answers, low=scale[0], high=scale[1])
+    assigned = question.context.assigned
+    kept = np.ones(answers.items, bool) if assigned is None else assigned.could_be_drawn
+    if not kept.any():
+        return "none of the items is in the assignments"
     people = question.averaged(PEOPLE, answers)
-    chosen = answers.of_raters(people.raters)
-    n = chosen.means()[1] if answers.scored else chosen.where(chosen.value >= 0).per_item()
+    n = _answers_of(answers, people)
     rated = np.asarray(n >= max(1, people.at_least))
     if not rated.any():
         return no_rated_item(PEOPLE, at_least=people.at_least)
     if rated.all():
         return "people rated every item: their own mean is that of the set"
-    if not question.settings.random_part:
-        return NOT_RANDOM
-    part = RandomPart(np.full(len(rated), rated.mean()), answers.units)
-    return WholeSet(answers, people, judges_of(question), part, rated, scale)
+    drawn = _drawn_part(assigned, n, rated, people=people, trusted=question.settings.random_part)
+    if isinstance(drawn, str):
+        return drawn
+    probability, remark = drawn
+    part = RandomPart(probability, answers.units).of(kept)
+    answers = answers if kept.all() else answers.of_items(kept)
+    return WholeSet(answers, people, judges_of(question), part, rated[kept], scale, kept, remark)
+
+
+def _answers_of(answers: RatingTable, people: RaterGroup) -> NDArray[np.int64]:
+    """Return int64[items], the number of people who answered each item."""
+    chosen = answers.of_raters(people.raters)
+    n = chosen.means()[1] if answers.scored else chosen.where(chosen.value >= 0).per_item()
+    return np.asarray(n, np.int64)
+
+
+def _drawn_part(
+    assigned: AssignedItems | None, n: NDArray[np.int64], rated: Bools, *, people: RaterGroup, trusted: bool
+) -> tuple[Floats, str | None] | str:
+    """Return the probability of each item and a remark, or the reason why people's part is not a random draw.
+
+    Items that were given to people and not answered are taken as a random part of those that were: the probability of
+    an answer is that of being drawn times the share of answered items.
+
+    Args:
+        n: int64[items], number of people's answers; rated: bool[items], those with enough.
+        trusted: whether the user says that people's part is random.
+    """
+    if assigned is None:
+        return (np.full(len(rated), rated.mean()), None) if trusted else NOT_RANDOM
+    given, answered = assigned.assigned, int(rated.sum())
+    if outside := int(((n > 0) & ~given).sum()):
+        return (
+            f"people answered {outside:,} of their {int((n > 0).sum()):,} items outside of the assignments, so that "
+            "their part is not the draw"
+        )
+    share = answered / int(given.sum())
+    remarks = []
+    if answered < given.sum():
+        enough = f"answered by {people.at_least} people" if people.at_least > 1 else "answered"
+        remarks.append(
+            f"of {int(given.sum()):,} items that {assigned.raters:,} people were given, {answered:,} were {enough}, by "
+            f"{len(people.raters):,} people: taken as a random part of them"
+        )
+    if left_out := int((~assigned.could_be_drawn).sum()):
+        remarks.append(f"{left_out:,} items that could not be drawn for people are left out")
+    probability = assigned.probability
+    if np.isnan(probability[given]).any() or (probability[given] >= 1).all():
+        if not trusted:
+            return NO_DRAW
+        probability = np.full(len(rated), float(given.sum() / assigned.could_be_drawn.sum()))
+    return np.minimum(probability * share, 1.0), "; ".join(remarks) or None
 
 
 @dataclass(frozen=True)

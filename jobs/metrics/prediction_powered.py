@@ -276,7 +276,7 @@ class _UnitSums:
         independent = spread / alone if alone > 0 and spread > 0 else 1 / seen
         independent *= alone / variance if variance > 0 and alone > 0 else 1.0
         independent = max(1.0, independent)
-        low, high = wilson(value * independent, independent, z=_quantile(max(1.0, freedom)))
+        low, high = wilson(min(max(value, 0.0), 1.0) * independent, independent, z=_quantile(max(1.0, freedom)))
         return Interval(low, high, method, units=self.units)
 
     def student(

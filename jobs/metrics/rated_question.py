@@ -45,7 +45,8 @@ class MetricSettings:
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
     # rarely: attribute of items whose values are the independent units of intervals, such as prompt; null: the picture
     unit: str | None = None
-    # people rated a random part of the items, so that their answers to all items can be estimated (docs/metrics.md)
+    # people rated a random part of the items, so that their answers to all items can be estimated (docs/estimates.md):
+    # your word, if there are no assignments=
     random_part: bool = False
     minimum: int = 30  # rarely: metrics of subgroups with fewer units are marked
     compare: list[str] = field(default_factory=list)  # attributes whose values Welch's t-test compares
@@ -63,6 +64,23 @@ class MetricSettings:
     overlap: float = 0.5  # rarely: least intersection / union of matched spans
     # rarely: overlaps of generated and correct descriptions to compare with people: bleu, rouge_l, cider
     text_overlap: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class AssignedItems:
+    """Which items people were given, from the assignment of the study.
+
+    Attributes:
+        could_be_drawn: bool[items], whether the item was among those from which people's were drawn.
+        assigned: bool[items], whether somebody was given it.
+        probability: float64[items], with which it was drawn; NaN without a draw.
+        raters: number of people who were given tasks.
+    """
+
+    could_be_drawn: Bools
+    assigned: Bools
+    probability: NDArray[np.float64]
+    raters: int
 
 
 @dataclass(frozen=True)
@@ -84,6 +102,7 @@ class QuestionContext:
             answers. At most one of the two is set; judged: bool[items], whether it is known.
         right_values: the right categories of each item, empty if none is right; None if they are unknown.
         names: str[items], names of CrowdTruth's units; None: no CrowdTruth.
+        assigned: which items people were given; None: unknown.
     """
 
     kinds: Mapping[str, str]
@@ -103,6 +122,7 @@ class QuestionContext:
     judged: Bools | None = None
     right_values: Sequence[frozenset[str] | None] | None = None
     names: Sequence[str] | None = None
+    assigned: AssignedItems | None = None
 
 
 @dataclass(frozen=True)

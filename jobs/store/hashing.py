@@ -31,6 +31,14 @@ def joined_columns(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*texts, SEPARATOR)
 
 
+def places_in(hashes: Hashes, wanted: Hashes) -> NDArray[np.int64]:
+    """Return int64[wanted], the place of each hash among the ascending `hashes`, -1 where it is not among them."""
+    if not len(hashes):
+        return np.full(len(wanted), -1, np.int64)
+    place = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+    return np.where(hashes[place] == wanted, place, -1)
+
+
 def _hash(texts: pa.Array | pa.ChunkedArray | Sequence[str], key: str) -> Hashes:
     from pandas.util import hash_array
 

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.estimates import BOTH, JUDGES_ALONE, NOT_RANDOM, PEOPLE_ALONE, estimates
-from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.rated_question import AssignedItems, MetricSettings, QuestionContext, RatedQuestion
 
 ITEMS, RATED = 300, 60
 ALL_RATED = "people rated every item: their own mean is that of the set"
@@ -131,3 +131,62 @@ def test_inverted_scores_are_estimated_on_the_inverted_scale():
     assert inverted[BOTH].value == pytest.approx(6 - by_source(question, "estimated_mean")[BOTH].value)
     assert inverted[BOTH].dims["inverted"] == "yes"
     assert abs(inverted[BOTH].value - (6 - truth.mean())) < 0.5
+
+
+def drawn(question, *, assigned, probability, could=None, raters=1):
+    """Return the question with an assignment, and without the user's word that people's part is random."""
+    could = np.ones(len(assigned), bool) if could is None else could
+    items = AssignedItems(could, assigned, np.broadcast_to(np.asarray(probability, float), assigned.shape), raters)
+    return replace(
+        question, settings=replace(question.settings, random_part=False),
+        context=replace(question.context, assigned=items),
+    )  # fmt: skip
+
+
+def test_items_count_by_the_probability_of_being_drawn():
+    rng = np.random.default_rng(1)
+    truth, _ = scored()
+    probability = np.where(truth >= 4, 0.5, 0.1)  # people are asked about high scores five times as often
+    covered, plain = [], []
+    for _ in range(200):
+        rated = rng.random(ITEMS) < probability
+        _, question = scored(rated=rated)
+        plain.append(by_source(question, "estimated_mean")[PEOPLE_ALONE].value)
+        shown = by_source(drawn(question, assigned=rated, probability=probability), "estimated_mean")
+        covered.append([shown[s].low <= truth.mean() <= shown[s].high for s in (BOTH, PEOPLE_ALONE)])
+    assert np.mean(plain) > truth.mean() + 0.5  # without the weights they would be biased
+    assert (np.abs(np.mean(covered, axis=0) - 0.95) < 0.04).all()
+
+
+def test_assignments_say_whether_peoples_part_is_a_random_draw():
+    rated = np.arange(ITEMS) % 5 == 0
+    _, question = scored(rated=rated)
+    given = drawn(question, assigned=rated, probability=0.2)
+    [equal] = {m.value for m in estimates(question) if m.name == "estimated_mean" and m.dims == {"source": BOTH}}
+    assert by_source(given, "estimated_mean")[BOTH].value == pytest.approx(equal)
+    assert by_source(given, "estimated_mean")[BOTH].reason is None
+
+    outside = by_source(drawn(question, assigned=rated & (np.arange(ITEMS) > 9), probability=0.2), "estimated_mean")
+    assert "people answered 2 of their 60 items outside of the assignments" in outside[BOTH].reason
+    for probability in (np.nan, 1.0):
+        undrawn = drawn(question, assigned=rated, probability=probability)
+        assert "not drawn at random" in by_source(undrawn, "estimated_mean")[BOTH].reason
+        trusted = replace(undrawn, settings=replace(undrawn.settings, random_part=True))
+        assert by_source(trusted, "estimated_mean")[BOTH].value == pytest.approx(equal)
+    nothing = drawn(question, assigned=rated, probability=0.2, could=np.zeros(ITEMS, bool))
+    assert by_source(nothing, "estimated_mean")[BOTH].reason == "none of the items is in the assignments"
+
+
+def test_sheets_that_were_not_returned_and_items_that_could_not_be_drawn_are_named():
+    given = np.arange(ITEMS) % 5 == 0
+    _, question = scored(rated=given & (np.arange(ITEMS) < 200))
+    shown = by_source(drawn(question, assigned=given, probability=0.2, raters=3), "estimated_mean")
+    assert "of 60 items that 3 people were given, 40 were answered, by 1 people" in shown[BOTH].reason
+    assert shown[BOTH].value is not None
+    assert "were given" not in shown[JUDGES_ALONE].reason
+    could = np.arange(ITEMS) < 250
+    truth, question = scored(rated=given & could)
+    shown = by_source(drawn(question, assigned=given & could, probability=0.2, could=could), "estimated_mean")
+    assert shown[BOTH].reason == "50 items that could not be drawn for people are left out"
+    assert shown[BOTH].low <= truth[:250].mean() <= shown[BOTH].high
+    assert shown[JUDGES_ALONE].value == pytest.approx(question.answers.of_raters(("m0",)).means()[0][:250].mean())

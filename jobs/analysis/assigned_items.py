@@ -1,0 +1,97 @@
+"""Which items `annotate` gave to people, from the tables `assignments`: joined to ratings by the hash of the item."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from jobs.errors import InputError
+from jobs.metrics.rated_question import AssignedItems
+from jobs.store.hashing import Hashes, hash_texts, places_in
+from jobs.store.reading import TableSource
+
+NOT_DRAWN, AUDITOR = "not_drawn", "auditor"  # values of column `role`
+COLUMNS = ("item_id", "rater", "role", "probability")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The assignment of a study.
+
+    Attributes:
+        uri: of its table.
+        hashes: uint64[items], ascending, of all items that could be drawn.
+        assigned: bool[items], whether somebody was given the item; `probability`: float64[items], with which it was
+            drawn, NaN without a draw.
+        raters: number of people with tasks, without the auditor.
+    """
+
+    uri: str
+    hashes: Hashes
+    assigned: NDArray[np.bool_]
+    probability: NDArray[np.float64]
+    raters: int
+
+    @classmethod
+    def read(cls, source: TableSource) -> "Assignment":
+        """Return the assignment in a table."""
+        rows = pa.concat_tables(source.batches(COLUMNS)).combine_chunks()
+        hashes, first, place = np.unique(hash_texts(rows["item_id"]), return_index=True, return_inverse=True)
+        has_task = pc.not_equal(rows["role"], NOT_DRAWN)
+        probability = rows["probability"].to_numpy(zero_copy_only=False).astype(np.float64)
+        raters = pc.unique(rows["rater"].filter(pc.and_(has_task, pc.not_equal(rows["role"], AUDITOR))))
+        assigned = np.bincount(place, has_task.to_numpy(zero_copy_only=False).astype(np.float64)) > 0
+        return cls(source.uri, hashes, assigned, probability[first], len(raters))
+
+    def contains(self, other: "Assignment") -> bool:
+        """Return whether each item with tasks in the other assignment has tasks in this one."""
+        return bool(np.isin(other.hashes[other.assigned], self.hashes[self.assigned]).all())
+
+    def of(self, items: Hashes) -> AssignedItems:
+        """Return the assignment of the items of a question, uint64[items]."""
+        place = places_in(self.hashes, items)
+        is_known = place >= 0
+        return AssignedItems(
+            could_be_drawn=is_known,
+            assigned=is_known & self.assigned[place],
+            probability=np.where(is_known, self.probability[place], np.nan),
+            raters=self.raters,
+        )
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """The assignments of a report, by the rubric of their questions."""
+
+    by_rubric: Mapping[str, Assignment] = field(default_factory=dict)
+
+    def of(self, rubric: str, items: Hashes) -> AssignedItems | None:
+        """Return the assignment of the items of a rubric's question; None if it is unknown."""
+        return self.by_rubric[rubric].of(items) if rubric in self.by_rubric else None
+
+
+def read_assignments(sources: Sequence[TableSource]) -> Assignments:
+    """Return the assignments in tables, of several batches the last, which contains the others.
+
+    Raises:
+        InputError: two assignments of one rubric were drawn separately, or a table does not say its rubric.
+    """
+    by_rubric: dict[str, Assignment] = {}
+    for source in sources:
+        rubric = source.metadata.get("remine.rubric")
+        if not rubric:
+            raise InputError("its tasks have no rubric, so that no rating can belong to them", key="assignments",
+                             value=source.uri)  # fmt: skip
+        other, assignment = by_rubric.get(rubric), Assignment.read(source)
+        if other and not (other.contains(assignment) or assignment.contains(other)):
+            raise InputError(
+                f"two assignments of rubric {rubric} were drawn separately: {other.uri} and {source.uri}",
+                key="assignments",
+                remedy="name one of them, or draw batches with annotate earlier=",
+            )
+        if other is None or assignment.contains(other):
+            by_rubric[rubric] = assignment
+    return Assignments(by_rubric)
