@@ -209,7 +209,7 @@ def _draw(
         place = np.searchsorted(candidates, keys)
         inside = np.append(candidates, 0)[place] == keys
         sums = np.bincount(place[inside], uncertainty.of(hash_texts(ids))[inside], len(candidates))
-        return with_floor(sums, draw.floor)
+        return with_floor(sums.astype(np.float64), draw.floor)
 
     drawn = groups.drawn(size=size if uncertainty else None)
     probability = drawn.probabilities(keys)

@@ -260,7 +260,7 @@ def test_a_study_keeps_its_tasks_after_a_purge(tmp_path: Path, capsys: pytest.Ca
     tasks = rows_of(f"{root}/tasks/assignments")
     assert len(tasks) == 10
     assert cli.main("annotate", [*keys, "per_item=2", withdrawn]) == 0
-    message = f"annotate: {root}/tasks/assignments: 10 tasks remain after a purge; overwrite=true plans new ones\n"
+    message = f"annotate: {root}/tasks/assignments: 10 rows remain after a purge; overwrite=true plans new tasks\n"
     assert message in capsys.readouterr().out
     assert rows_of(f"{root}/tasks/assignments") == tasks
     assert cli.main("annotate", [*keys, "per_item=2"]) == 2  # without the list

@@ -359,15 +359,15 @@ def test_an_engine_is_chosen_for_the_texts_and_prompts_of_a_run(
 ) -> None:
     asked: dict[str, Any] = {}
 
-    def choose(_: Any, prepare: Any, **keys: Any) -> ChosenEngine:
-        asked.update(keys, prepare=prepare)
+    def choose(_: Any, sample: Any, **keys: Any) -> ChosenEngine:
+        asked.update(keys, prepare=sample(vllm_engine.NAME)[1]["prepare"])
         return ChosenEngine(vllm_engine.NAME, {"engine.json": b"{}"})
 
     monkeypatch.setattr(engine_choice, "choose", choose)
     monkeypatch.setattr(vllm_engine, "identity", lambda engine: {"engine": engine})
     keys = ["model=local-tiny", "samples=3", "max_tokens=9", "draw.n=2", f"exclusions={tables}/list.txt"]
     plan = begun.of("generate", f"input={tables}/images", "prompt=explicit", *keys)
-    assert (asked["texts"], asked["prepare"]["answer_tokens"], len(asked["excluded"])) == (6, 9, 1)
+    assert (asked["answers"], asked["prepare"]["answer_tokens"], len(asked["excluded"])) == (6, 9, 1)
     assert [unit.rows for unit in asked["units"]] == [2]
     assert (plan.identity["engine"], plan.files) == ("vllm", {"engine.json": b"{}"})
     prepare, write = begun.shown[3]

@@ -313,7 +313,7 @@ def test_a_page_of_a_file_names_its_task_its_inputs_and_what_is_left_out(
     assert [exclusion_filter.hit(name) for name in ("i1", "i2", "i3")] == [True, True, False]
     (page,) = pages
     assert (page.title, page.lede, page.figures_left_out) == ("Mine", "dsg of answers.csv", ["Scores"])
-    assert list(page.provenance)[:2] == [("input", str(file)) for file in files.values()]
+    assert list(page.provenance)[:2] == [("input", f"{tmp_path.name}/{file.name}") for file in files.values()]
     assert list(page.provenance)[2:] == sorted(page.provenance[2:])
     assert page.metrics == analysis.metrics
     assert (tmp_path / "F" / "metrics.csv").read_text().splitlines()[1].startswith("m,")

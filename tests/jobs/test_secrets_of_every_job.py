@@ -24,6 +24,7 @@ ELSEWHERE = {  # job -> the file whose tests search its outputs
     "questions": "test_questions.py",
     "view": "test_secrets.py",
 }
+WITHOUT_INPUT = {"init", "models"}  # they read only what is part of the program
 OF_TABLES = (
     "ls",
     "verify",
@@ -84,7 +85,7 @@ def test_every_job_is_searched_for_secrets() -> None:
         for step in yaml.safe_load((CONF / "pipeline" / f"{name}.yaml").read_text("utf-8"))["steps"]
     }
     here = {job_of(job) for job in SMALL_JOBS} | {job_of(job) for job in OF_TABLES}
-    assert set(JOBS) == in_pipelines | here | ELSEWHERE.keys()
+    assert set(JOBS) == in_pipelines | here | ELSEWHERE.keys() | WITHOUT_INPUT
     assert not ELSEWHERE.keys() & (in_pipelines | here)
 
 

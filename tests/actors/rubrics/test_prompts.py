@@ -56,22 +56,22 @@ def test_century_puts_the_picture_where_the_layout_says(century: dict[str, Any])
 
 SHORT_SCALES = {
     "shown": "Possible answers: 1, 2, 3, 4, 5\n\nReply with one of these numbers and nothing else.\n\n",
-    "people": "Possible answers:\nA = yes\nB = no\n\nReply with the code of one answer and nothing else.\n\n",
+    "figures": "Possible answers:\nA = yes\nB = no\n\nReply with the code of one answer and nothing else.\n\n",
 }
 
 
 def test_a_short_rubric_names_the_target_on_the_next_line() -> None:
     rubric = Rubric.from_dict(readme_rubric())
     assert rubric.context_fields == ()
-    shown, people = rubric.questions
-    asked = PromptBuilder(rubric).prompts_about({"page_title": "Kula"}, [("joy", shown), ("", people)])
+    shown, figures = rubric.questions
+    asked = PromptBuilder(rubric).prompts_about({"page_title": "Kula"}, [("joy", shown), ("", figures)])
     introduction = "Look at the picture and answer a question about it.\n\n"
     for target in asked:
         assert target.prompt.shared == (None, introduction), "no column is sent that the rubric does not name"
-    questions = ("How strongly does the picture show this feeling?\nIt is asked about: joy", people.text)
+    questions = ("How strongly does the picture show this feeling?\nIt is asked about: joy", figures.text)
     assert [target.prompt.suffix for target in asked] == [
         f"{SHORT_SCALES[question.name]}Question: {text}"
-        for question, text in zip((shown, people), questions, strict=True)
+        for question, text in zip((shown, figures), questions, strict=True)
     ]
 
 

@@ -16,17 +16,17 @@ def test_short_forms_mean_the_full_ones() -> None:
     short = readme_rubric()
     short["questions"].append({"name": "place", "text": "Where?", "answers": ["indoors", "outdoors"]})
     rubric = Rubric.from_dict(short)
-    shown, people, place = rubric.questions
+    shown, figures, place = rubric.questions
     assert [(a.value, a.label, a.score) for a in shown.answers] == [(str(n), str(n), float(n)) for n in range(1, 6)]
     assert (shown.scale, shown.codes) == ("ordinal", ("1", "2", "3", "4", "5"))
-    assert (people.scale, [(a.value, a.label) for a in people.answers]) == ("nominal", [("yes", "yes"), ("no", "no")])
+    assert (figures.scale, [(a.value, a.label) for a in figures.answers]) == ("nominal", [("yes", "yes"), ("no", "no")])
     assert [answer.value for answer in place.answers] == ["indoors", "outdoors"]
     assert (rubric.version, rubric.source, rubric.targets) == ("1", "not stated", ("joy", "sorrow", "fear"))
     assert rubric.asks_targets
     assert [question.targets for question in rubric.questions] == [True, False, True]
     pairs = [(target, question.name) for target, question in asked_pairs(rubric, {}, rubric.targets[:2])]
     about = [(target, name) for target in ("joy", "sorrow") for name in ("shown", "place")]
-    assert pairs == [("", "people"), *about]
+    assert pairs == [("", "figures"), *about]
     assert not Rubric.from_dict({**short, "targets": None}).asks_targets
 
     full = rubric_forms.completed(short)

@@ -37,8 +37,8 @@ def load(labels: int, *, is_packed: bool) -> Work:
     completions = [chat.continuation(START, f" the people of island number {n}") for n in range(labels)]
     scorer = CompletionScorer(loaded.model, pad_id=0)
     scorer.score(inputs, completions)  # proves the packed way
-    if is_packed != scorer._is_packed:
-        scorer._is_packed = is_packed
+    if not is_packed:
+        scorer.ways.remove("cascade")
         scorer.score(inputs, completions)
     return Work(scorer, inputs, completions)
 

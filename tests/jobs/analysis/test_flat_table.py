@@ -31,7 +31,7 @@ def table_of(
     }
     return FlatTable(
         items=[open_table(write_table(folder / f"i{n}", "items", rows)) for n, rows in enumerate(items)],
-        **opened, rubrics=RUBRICS, exclusion_filter=ExclusionFilter(frozenset(excluded)),
+        records=opened["records"], images=opened["images"], rubrics=RUBRICS, exclusion_filter=ExclusionFilter(frozenset(excluded)),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from jobs.annotation.reading import RatingColumns
 from jobs.annotation.study import AnnotateConfig
 from jobs.errors import InputError
 from jobs.runtime.outcomes import Manifest, Plan, show
-from jobs.runtime.selection.draws import CompleteDrawConfig
+from jobs.runtime.selection.draws import WeightedDrawConfig
 from tests.factories import picture, write_csv, write_table
 
 Printed = pytest.CaptureFixture[str]
@@ -24,7 +24,7 @@ def study(folder: Path, **keys: Any) -> AnnotateConfig:
         write_table(folder / "images", "images", PICTURES)
         write_csv(folder / "raters.csv", ["rater"], [["ann"], ["bo"]])
         (folder / "excluded.txt").write_text(f"{PICTURES[0]['image_id']}\nabsent\n")
-    usual = {"per_item": 2, "draw": CompleteDrawConfig(n=2), "exclusions": f"{folder}/excluded.txt", **keys}
+    usual = {"per_item": 2, "draw": WeightedDrawConfig(n=2), "exclusions": f"{folder}/excluded.txt", **keys}
     return AnnotateConfig(
         input=f"{folder}/images", raters=f"{folder}/raters.csv", rubric=RUBRIC, out=f"{folder}/T", **usual
     )
@@ -40,17 +40,17 @@ def test_a_study_is_printed_with_its_draw_its_loads_and_its_files(tmp_path: Path
     show(manifest := annotate.execute(study(tmp_path)))
     lines = capsys.readouterr().out.splitlines()
     assert isinstance(manifest, Manifest)
-    assert manifest["counts"]["rows_out"] == 4
+    assert manifest["counts"]["rows_out"] == 5, "4 tasks, and the picture that was not drawn"
     assert lines[0] == f"annotate: {tmp_path}/T/assignments"
     assert lines[-4:] == [
         "  exclusions: 1 of 2 entries match no picture here, for example absent", "  drew 2 of 3 pictures",
         f"  {numbers}", f"  2 files in {tmp_path}/T/label_studio",
     ]  # fmt: skip
-    show(annotate.execute(study(tmp_path, draw=CompleteDrawConfig(), overwrite=True, pictures="files")))
+    show(annotate.execute(study(tmp_path, draw=WeightedDrawConfig(), overwrite=True, pictures="files")))
     lines = capsys.readouterr().out.splitlines()
     assert f"  3 pictures in {tmp_path}/T/pictures" in lines
     assert not [line for line in lines if "drew" in line]
-    show(annotate.execute(study(tmp_path, draw=CompleteDrawConfig(n=1), overwrite=True, only_questions=["tone"])))
+    show(annotate.execute(study(tmp_path, draw=WeightedDrawConfig(n=1), overwrite=True, only_questions=["tone"])))
     assert "  2 tasks of 1 item for 2 raters, 1 each; any two raters share 1 task\n" in capsys.readouterr().out
 
 

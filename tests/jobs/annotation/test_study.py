@@ -161,7 +161,7 @@ TASKS = [
 def rows(tasks: Sequence[Assignment] = TASKS, **keys: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the raters' rows, and the auditor's in the order of the items."""
     cfg = AnnotateConfig(input="", raters="", out="", **keys)
-    every = assignment_rows(cfg, tasks)
+    every = assignment_rows(cfg, tasks, probability={})
     audits = sorted((row for row in every if row["role"] == AUDITOR), key=lambda row: (row["item_id"], row["target"]))
     return [row for row in every if row["role"] != AUDITOR], audits
 
@@ -207,7 +207,7 @@ def test_the_auditor_sees_each_audited_item_once_in_an_own_file() -> None:
     assert ({row["file"] for row in raters}, audits) == ({"ada", "bo"}, [])
     alone = [task._replace(group="") for task in TASKS]
     cfg = AnnotateConfig(input="", raters="", out="", files="group")
-    assert {(row["file"], row["group"]) for row in assignment_rows(cfg, alone)} == {("all", "")}
+    assert {(row["file"], row["group"]) for row in assignment_rows(cfg, alone, probability={})} == {("all", "")}
 
 
 def test_items_that_are_rated_against_the_raters_group_are_audited_for_each() -> None:
@@ -222,7 +222,7 @@ def test_each_rater_has_a_separate_file() -> None:
     cfg = AnnotateConfig(input="", raters="", out="")
     names = ["a b", "a_b", "a/b", ".a b", "ada@x.example", "é", "è", "x" * 80, "x" * 81, "x" * 82]
     tasks = [Assignment(name, "", 1, "i", shared=True, audit=False, together="i") for name in names]
-    files = [row["file"] for row in assignment_rows(cfg, tasks)]
+    files = [row["file"] for row in assignment_rows(cfg, tasks, probability={})]
     assert len(set(files)) == len(names)
     assert (files[1], files[4], files[7]) == ("a_b", "ada@x.example", "x" * 80)
     assert max(map(len, files)) == 80 + len("-12345678")

@@ -65,11 +65,11 @@ def test_the_readmes_rubric_has_prompts_too() -> None:
     text = README.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     data = yaml.safe_load(text)
     rubrics = Rubrics({"mood": of_rubric(Rubric.from_dict(data), data)})
-    (prompt,) = PromptTexts(rubrics, []).of_item("a", {}, [("mood", "shown", "joy"), ("mood", "people", "")])
-    shown, people = (text for _, text in prompt.ends)
+    (prompt,) = PromptTexts(rubrics, []).of_item("a", {}, [("mood", "shown", "joy"), ("mood", "figures", "")])
+    shown, figures = (text for _, text in prompt.ends)
     assert "joy" in shown
     assert "1, 2, 3, 4, 5" in shown
-    assert "A = yes" in people
-    assert "asked about" not in people
+    assert "A = yes" in figures
+    assert "asked about" not in figures
     assert "{{ question }}" in page_prompts(rubrics)["mood"]
     assert page_prompts(Rubrics({"r": FIVE})) == {}

@@ -33,7 +33,8 @@ def tables_of(folder: Path, **rows: Any) -> ReleaseTables:
     one = {name: next(iter(tables(name, kind)), None) for name, kind in (("starter", "records"), ("images", "images"))}
     return ReleaseTables(
         records=open_table(write_table(folder / "records", "records", rows.get("records", records("b", "a")))),
-        **one,
+        starter=one["starter"],
+        images=one["images"],
         terms=tables("terms", "terms"),
         ratings=tables("ratings", "ratings"),
         items=tables("items", "items"),
@@ -69,6 +70,7 @@ def test_only_pictures_without_further_tables(tmp_path: Path) -> None:
         "Bytes of pictures.", "Responses of models to the pictures.", "Ratings of these responses.",
         "Comments of people.",
     ]  # fmt: skip
+    assert tables.records is not None
     assert facts.sources == [("records", tables.records.identity)]
     every = ("responses", "response_ratings", "comments")
     assert contents.facts(tables, every).left_out == ["Bytes of pictures."]
