@@ -18,7 +18,7 @@ COLUMNS = ("item_id", "rater", "role", "probability")
 
 
 @dataclass(frozen=True)
-class Assignment:
+class ItemAssignment:
     """The assignment of a study.
 
     Attributes:
@@ -36,7 +36,7 @@ class Assignment:
     raters: int
 
     @classmethod
-    def read(cls, source: TableSource) -> "Assignment":
+    def read(cls, source: TableSource) -> "ItemAssignment":
         """Return the assignment in a table."""
         rows = pa.concat_tables(source.batches(COLUMNS)).combine_chunks()
         hashes, first, place = np.unique(hash_texts(rows["item_id"]), return_index=True, return_inverse=True)
@@ -46,7 +46,7 @@ class Assignment:
         assigned = np.bincount(place, has_task.to_numpy(zero_copy_only=False).astype(np.float64)) > 0
         return cls(source.uri, hashes, assigned, probability[first], len(raters))
 
-    def contains(self, other: "Assignment") -> bool:
+    def contains(self, other: "ItemAssignment") -> bool:
         """Return whether each item with tasks in the other assignment has tasks in this one."""
         return bool(np.isin(other.hashes[other.assigned], self.hashes[self.assigned]).all())
 
@@ -66,7 +66,7 @@ class Assignment:
 class Assignments:
     """The assignments of a report, by the rubric of their questions."""
 
-    by_rubric: Mapping[str, Assignment] = field(default_factory=dict)
+    by_rubric: Mapping[str, ItemAssignment] = field(default_factory=dict)
 
     def of(self, rubric: str, items: Hashes) -> AssignedItems | None:
         """Return the assignment of the items of a rubric's question; None if it is unknown."""
@@ -79,13 +79,13 @@ def read_assignments(sources: Sequence[TableSource]) -> Assignments:
     Raises:
         InputError: two assignments of one rubric were drawn separately, or a table does not say its rubric.
     """
-    by_rubric: dict[str, Assignment] = {}
+    by_rubric: dict[str, ItemAssignment] = {}
     for source in sources:
         rubric = source.metadata.get("remine.rubric")
         if not rubric:
             raise InputError("its tasks have no rubric, so that no rating can belong to them", key="assignments",
                              value=source.uri)  # fmt: skip
-        other, assignment = by_rubric.get(rubric), Assignment.read(source)
+        other, assignment = by_rubric.get(rubric), ItemAssignment.read(source)
         if other and not (other.contains(assignment) or assignment.contains(other)):
             raise InputError(
                 f"two assignments of rubric {rubric} were drawn separately: {other.uri} and {source.uri}",

@@ -181,27 +181,27 @@ def _drawn_part(
     """
     if assigned is None:
         return (np.full(len(rated), rated.mean()), None) if trusted else NOT_RANDOM
-    given, answered = assigned.assigned, int(rated.sum())
-    if outside := int(((n > 0) & ~given).sum()):
+    asked, answered = assigned.assigned, int(rated.sum())
+    if outside := int(((n > 0) & ~asked).sum()):
         return (
             f"people answered {outside:,} of their {int((n > 0).sum()):,} items outside of the assignments, so that "
             "their part is not the draw"
         )
-    share = answered / int(given.sum())
+    share = answered / int(asked.sum())
     remarks = []
-    if answered < given.sum():
+    if answered < asked.sum():
         enough = f"answered by {people.at_least} people" if people.at_least > 1 else "answered"
         remarks.append(
-            f"of {int(given.sum()):,} items that {assigned.raters:,} people were given, {answered:,} were {enough}, by "
+            f"of {int(asked.sum()):,} items that {assigned.raters:,} people were given, {answered:,} were {enough}, by "
             f"{len(people.raters):,} people: taken as a random part of them"
         )
     if left_out := int((~assigned.could_be_drawn).sum()):
         remarks.append(f"{left_out:,} items that could not be drawn for people are left out")
     probability = assigned.probability
-    if np.isnan(probability[given]).any() or (probability[given] >= 1).all():
+    if np.isnan(probability[asked]).any() or (probability[asked] >= 1).all():
         if not trusted:
             return NO_DRAW
-        probability = np.full(len(rated), float(given.sum() / assigned.could_be_drawn.sum()))
+        probability = np.full(len(rated), float(asked.sum() / assigned.could_be_drawn.sum()))
     return np.minimum(probability * share, 1.0), "; ".join(remarks) or None
 
 

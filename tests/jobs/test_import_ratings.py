@@ -232,7 +232,7 @@ def test_raters_become_pseudonyms_and_the_key_is_written_nowhere(
 ) -> None:
     source = write(tmp_path / "p.csv", "item_id,rater,value\ni1,anna@x.org,1\ni2,anna@x.org,2\ni3,bo,2,3\n")
     monkeypatch.delenv("REMINE_RATER_KEY", raising=False)
-    refused("people.s names are replaced by pseudonyms .*REMINE_RATER_KEY", source, *LIKERT, "anonymise=true", f"out={tmp_path / 'R'}")
+    refused("replaced by pseudonyms .*REMINE_RATER_KEY", source, *LIKERT, "anonymise=true", f"out={tmp_path / 'R'}")
     monkeypatch.setenv("REMINE_RATER_KEY", "short")
     refused("has 5 bytes; .* 16", source, *LIKERT, "anonymise=true", f"out={tmp_path / 'R'}")
     monkeypatch.setenv("REMINE_RATER_KEY", KEY)

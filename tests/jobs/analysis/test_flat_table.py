@@ -31,7 +31,8 @@ def table_of(
     }
     return FlatTable(
         items=[open_table(write_table(folder / f"i{n}", "items", rows)) for n, rows in enumerate(items)],
-        records=opened["records"], images=opened["images"], rubrics=RUBRICS, exclusion_filter=ExclusionFilter(frozenset(excluded)),
+        records=opened["records"], images=opened["images"], rubrics=RUBRICS,
+        exclusion_filter=ExclusionFilter(frozenset(excluded)),
     )  # fmt: skip
 
 

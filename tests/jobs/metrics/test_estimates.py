@@ -161,10 +161,10 @@ def test_items_count_by_the_probability_of_being_drawn():
 def test_assignments_say_whether_peoples_part_is_a_random_draw():
     rated = np.arange(ITEMS) % 5 == 0
     _, question = scored(rated=rated)
-    given = drawn(question, assigned=rated, probability=0.2)
+    asked = drawn(question, assigned=rated, probability=0.2)
     [equal] = {m.value for m in estimates(question) if m.name == "estimated_mean" and m.dims == {"source": BOTH}}
-    assert by_source(given, "estimated_mean")[BOTH].value == pytest.approx(equal)
-    assert by_source(given, "estimated_mean")[BOTH].reason is None
+    assert by_source(asked, "estimated_mean")[BOTH].value == pytest.approx(equal)
+    assert by_source(asked, "estimated_mean")[BOTH].reason is None
 
     outside = by_source(drawn(question, assigned=rated & (np.arange(ITEMS) > 9), probability=0.2), "estimated_mean")
     assert "people answered 2 of their 60 items outside of the assignments" in outside[BOTH].reason
@@ -178,15 +178,15 @@ def test_assignments_say_whether_peoples_part_is_a_random_draw():
 
 
 def test_sheets_that_were_not_returned_and_items_that_could_not_be_drawn_are_named():
-    given = np.arange(ITEMS) % 5 == 0
-    _, question = scored(rated=given & (np.arange(ITEMS) < 200))
-    shown = by_source(drawn(question, assigned=given, probability=0.2, raters=3), "estimated_mean")
+    asked = np.arange(ITEMS) % 5 == 0
+    _, question = scored(rated=asked & (np.arange(ITEMS) < 200))
+    shown = by_source(drawn(question, assigned=asked, probability=0.2, raters=3), "estimated_mean")
     assert "of 60 items that 3 people were given, 40 were answered, by 1 people" in shown[BOTH].reason
     assert shown[BOTH].value is not None
     assert "were given" not in shown[JUDGES_ALONE].reason
     could = np.arange(ITEMS) < 250
-    truth, question = scored(rated=given & could)
-    shown = by_source(drawn(question, assigned=given & could, probability=0.2, could=could), "estimated_mean")
+    truth, question = scored(rated=asked & could)
+    shown = by_source(drawn(question, assigned=asked & could, probability=0.2, could=could), "estimated_mean")
     assert shown[BOTH].reason == "50 items that could not be drawn for people are left out"
     assert shown[BOTH].low <= truth[:250].mean() <= shown[BOTH].high
     assert shown[JUDGES_ALONE].value == pytest.approx(question.answers.of_raters(("m0",)).means()[0][:250].mean())
