@@ -50,6 +50,7 @@ ELSEWHERE = {  # jobs with `out=` that no drill of this module kills
     "diff": "writes no table",
     "view": "writes corrections one by one while a person rates",
     "choose": "writes a page and a sheet, or one object",
+    "init": "writes two files that it never replaces",
     "export": "writes no table",
     "release": "writes no table",
     "link show": "writes no table",
