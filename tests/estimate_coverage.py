@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from jobs.metrics.intervals import Interval, Units
 from jobs.metrics.prediction_powered import RandomPart, combined, estimate_mean
+from jobs.runtime.selection.draws import WeightedDrawConfig, draw_probabilities, with_floor
 
 Floats = NDArray[np.float64]
 JUDGES = {"useless": 0.0, "weak": 0.4, "good": 0.8, "perfect": 1.0}  # name -> correlation with what people answer
@@ -92,34 +93,13 @@ def drawn(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the probability of each item, and which items are drawn."""
     if case.drawn == "uncertain":
-        probability = draw_probabilities(1 / (1 + np.abs(judge - np.median(judge))), case.n)
+        uncertainty = 1 / (1 + np.abs(judge - np.median(judge)))
+        probability = draw_probabilities(with_floor(uncertainty, WeightedDrawConfig.floor), case.n)
         chosen = np.argsort(rng.random(case.items) / probability)[: case.n]
         return probability, np.isin(np.arange(case.items), chosen)
     clusters, m = int(group[-1]) + 1, case.n // case.together
     rated = np.isin(group, rng.choice(clusters, m, replace=False))
     return np.full(case.items, m / clusters), rated
-
-
-def draw_probabilities(uncertainty: Floats, n: float, *, floor: float = 0.2) -> Floats:
-    """Return float64[units], probabilities that sum to n, or to the number of units if it is lower.
-
-    They are proportional to the uncertainty (Zrnic and Candès, Active statistical inference, 2024, section 4), mixed
-    with an equal share for all, so that a judge that is sure and wrong does not make the interval wide.
-
-    Args:
-        uncertainty: float64[units], at least 0, such as the standard deviation of a judge's distribution.
-        n: expected number of units to draw.
-        floor: share of the mean probability that every unit has at least.
-    """
-    mean = uncertainty.mean()
-    size = floor + (1 - floor) * uncertainty / mean if mean > 0 else np.ones(len(uncertainty))
-    certain = np.zeros(len(size), bool)
-    while True:  # units whose share would exceed 1 are certain, and the others share what is left
-        scale = (n - certain.sum()) / size[~certain].sum() if not certain.all() else 1.0
-        above = ~certain & (size * scale >= 1)
-        if not above.any():
-            return np.where(certain, 1.0, size * max(scale, 0.0))
-        certain |= above
 
 
 def _inside(interval: Interval, mean: float) -> tuple[bool, float]:

@@ -101,7 +101,7 @@ def weights_form(model: str, *, revision: str | None = None, as_stored: bool = F
     A model of the hub is not looked up: its config is in the cache once the model was checked.
 
     Raises:
-        ValueError: there is no such folder, or its config cannot be read.
+        ValueError: the folder does not exist, or its config cannot be read.
     """
     if is_local(model) or not (model_files.is_s3(model) or _is_here(model, revision)):
         return ""
@@ -368,13 +368,14 @@ def _mapped(mapping: str) -> frozenset[str]:
     raise RuntimeError(f"this release of transformers has no {mapping}; install the one that constraints.txt pins")
 
 
-def weight_bytes(model: str, *, dtype: str, revision: str | None = None, local_only: bool = False) -> float | None:
+def weight_bytes(model: str, *, dtype: str, revision: str | None = None, as_stored: bool = False) -> float | None:
     """Return the bytes of a model's weights once they are loaded, without reading them.
 
     Args:
         model: as for `check_vlm`.
-        dtype: dtype in which they are loaded; those of a quantised model stay as they are.
-        local_only: whether to look only at a folder or the hub's cache.
+        dtype: dtype in which they are loaded. Those of a quantised model stay as they are, unless its method
+            dequantises them (`quantised.METHODS`); all are then counted as quantised, also the few that are not.
+        as_stored: whether nothing is dequantised (vLLM).
 
     Returns:
         None if the sizes of its files are unknown.
@@ -382,7 +383,7 @@ def weight_bytes(model: str, *, dtype: str, revision: str | None = None, local_o
     Raises:
         ValueError: the model does not exist or cannot be reached.
     """
-    files = _files(model, revision, local_only=local_only)
+    files = _files(model, revision)
     config = _config(model, files)
     try:
         stored = parse_json(files.read(WEIGHTS[0]) or "{}").get("metadata", {}).get("total_size")
@@ -392,6 +393,9 @@ def weight_bytes(model: str, *, dtype: str, revision: str | None = None, local_o
     parts = (config, config.get("text_config") or {})
     names = [part.get(name) for part in parts for name in ("dtype", "torch_dtype")]
     numbers = next((BYTES[name] for name in names if name in BYTES), None)
-    if stored is None or numbers is None or "quantization_config" in config:
-        return stored
-    return stored * BYTES[dtype] / numbers
+    if stored is None:
+        return None
+    if stated := quantised.quantisation(model, config):
+        bits = 0 if as_stored else quantised.METHODS[stated[quantised.METHOD]].bits
+        return stored * BYTES[dtype] * 8 / bits if bits else stored
+    return stored if numbers is None else stored * BYTES[dtype] / numbers

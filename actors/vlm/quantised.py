@@ -34,7 +34,8 @@ class Method:
     Attributes:
         modules: modules of the packages that it needs.
         install: the command that installs them.
-        dequantised: whether the weights are dequantised when they are loaded.
+        dequantised: whether the weights are dequantised when they are loaded; `bits`: of a stored weight then, 0 where
+            checkpoints differ.
         needs_gpu: whether it computes on GPUs only.
         dtypes: dtypes in which it computes; empty: any.
         unsupported: why such checkpoints cannot be loaded at all; empty if they can.
@@ -43,6 +44,7 @@ class Method:
     modules: tuple[str, ...] = ()
     install: str = ""
     dequantised: bool = False
+    bits: int = 0
     needs_gpu: bool = False
     dtypes: tuple[str, ...] = ()
     unsupported: str = ""
@@ -62,7 +64,7 @@ METHODS: dict[str, Method] = {
     "eetq": Method(unsupported=_FROM_HUB),
     "fbgemm_fp8": Method(("fbgemm_gpu",), "pip install fbgemm-gpu", needs_gpu=True, dtypes=("bfloat16",)),
     "fouroversix": Method(("fouroversix",), "pip install fouroversix --no-build-isolation", needs_gpu=True),
-    "fp8": Method(dequantised=True),
+    "fp8": Method(dequantised=True, bits=8),
     "fp_quant": Method(("fp_quant", "qutlass"), "pip install fp_quant, and qutlass from its repository",
                        needs_gpu=True, dtypes=("bfloat16",)),
     "gemma": Method(),
@@ -72,8 +74,8 @@ METHODS: dict[str, Method] = {
                     needs_gpu=True, dtypes=_HALVES),
     "hqq": Method(("hqq",), "pip install hqq"),
     "metal": Method(dequantised=True),
-    "mxfp4": Method(dequantised=True),
-    "mxfp8": Method(dequantised=True),
+    "mxfp4": Method(dequantised=True, bits=4),
+    "mxfp8": Method(dequantised=True, bits=8),
     "nvfp4": Method(unsupported="transformers quantises to it, but loads no such checkpoint"),
     "quanto": Method(("optimum.quanto",), "pip install optimum-quanto"),
     "quark": Method(("quark",), "pip install amd-quark"),
@@ -140,7 +142,7 @@ def check(model: str, config: Mapping[str, Any], *, dtype: str = "auto", gpus: f
         raise ModelError(f"{reason}: {method.unsupported}; use engine=vllm, or another form of the model", model)
     if missing := [module for module in method.modules if not _is_installed(module)]:
         raise ModelError(
-            f"{reason}, and the package {' and '.join(missing)} is not installed; install it with {method.install}, "
+            f"{reason}, which needs {' and '.join(missing)}, not installed here; install with {method.install}, "
             "on the machines of a cluster too, or use engine=vllm or another form of the model",
             model,
         )

@@ -12,9 +12,11 @@ from jobs.errors import InputError
 from jobs.metrics.rated_question import AssignedItems
 from jobs.store.hashing import Hashes, hash_texts, places_in
 from jobs.store.reading import TableSource
+from jobs.tables import AUDITOR, NOT_DRAWN
 
-NOT_DRAWN, AUDITOR = "not_drawn", "auditor"  # values of column `role`
-COLUMNS = ("item_id", "rater", "role", "probability")
+TASKS = pa.schema(
+    [("item_id", pa.string()), ("rater", pa.string()), ("role", pa.string()), ("probability", pa.float64())]
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class ItemAssignment:
     @classmethod
     def read(cls, source: TableSource) -> "ItemAssignment":
         """Return the assignment in a table."""
-        rows = pa.concat_tables(source.batches(COLUMNS)).combine_chunks()
+        rows = pa.concat_tables([TASKS.empty_table(), *source.batches(TASKS.names)], promote_options="default")
         hashes, first, place = np.unique(hash_texts(rows["item_id"]), return_index=True, return_inverse=True)
         has_task = pc.not_equal(rows["role"], NOT_DRAWN)
         probability = rows["probability"].to_numpy(zero_copy_only=False).astype(np.float64)
@@ -54,12 +56,10 @@ class ItemAssignment:
         """Return the assignment of the items of a question, uint64[items]."""
         place = places_in(self.hashes, items)
         is_known = place >= 0
-        return AssignedItems(
-            could_be_drawn=is_known,
-            assigned=is_known & self.assigned[place],
-            probability=np.where(is_known, self.probability[place], np.nan),
-            raters=self.raters,
-        )
+        assigned, probability = np.zeros(len(items), bool), np.full(len(items), np.nan)
+        assigned[is_known] = self.assigned[place[is_known]]
+        probability[is_known] = self.probability[place[is_known]]
+        return AssignedItems(is_known, assigned, probability, self.raters)
 
 
 @dataclass(frozen=True)

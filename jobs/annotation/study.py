@@ -33,7 +33,7 @@ from jobs.runtime.selection.draws import UNCERTAIN, WeightedDrawConfig
 from jobs.store import table_plan
 from jobs.store.files import locations
 from jobs.store.reading import open_table
-from jobs.tables import TABLES
+from jobs.tables import AUDITOR, NOT_DRAWN, QUOTA, SHARED, TABLES
 
 SPREADSHEET = "spreadsheet"
 BY_RUBRIC, CENTURY = "by_rubric", "century"  # files of conf/welfare
@@ -195,7 +195,6 @@ def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabe
         raise as_input_error(error) from error
 
 
-QUOTA, SHARED, AUDITOR, NOT_DRAWN = "quota", "shared", "auditor", "not_drawn"  # values of column `role`
 _SEPARATOR = "\x1f"  # between an item and its target
 OF_GROUP = "\x1d"  # the target of tasks about the rater's own group
 

@@ -26,7 +26,7 @@ class ModelCard:
 
     name: RuntimeOnly[str] = MISSING  # display name
     # rarely: GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice), or in the checkpoint's
-    # own form if it is quantised; compared with the memory of the machine
+    # own form if it is quantised and not dequantised (docs/judging.md); compared with the memory of the machine
     memory_gb: RuntimeOnly[float | None] = None
     # rarely: licence of the weights; shown by plan=true and on the report's page, not checked
     licence: RuntimeOnly[str | None] = None

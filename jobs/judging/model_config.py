@@ -134,7 +134,9 @@ def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:
             "use a vision-language model, or a prompt whose order has no `picture`"
         )
     dtype = dtype_of(cfg.model, cfg.resources.judge)
-    check_fits(cfg, cfg.model, weights=weight_bytes(cfg.model.checkpoint, dtype=dtype, revision=cfg.model.revision))
+    is_vllm = getattr(cfg, "engine", None) == "vllm"
+    weights = weight_bytes(name, dtype=dtype, revision=revision, as_stored=is_vllm)
+    check_fits(cfg, cfg.model, weights=weights)
     return sees_pictures
 
 

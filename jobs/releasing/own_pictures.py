@@ -80,7 +80,7 @@ def _row(name: str, place: str, texts: Mapping[str, Any], credits: tuple[str | N
     is_link = url.startswith(("http://", "https://")) and not is_private(url)
     return {
         **texts,
-        "file": place.partition("?")[0].rpartition("/")[2] or None,
+        "file": (place.partition("?")[0] if "://" in place else place).rpartition("/")[2] or None,
         "image_url": url if is_link else None,
         "author": texts["author"] or credits[0],
         "licence": texts["licence"] or credits[1],

@@ -12,7 +12,7 @@ import pytest
 from actors.errors import ModelError
 from actors.vlm import quantised
 from actors.vlm.loading import load_vlm, model_facts
-from actors.vlm.model_checks import check_quantised, check_vlm, weights_form
+from actors.vlm.model_checks import WEIGHTS, check_quantised, check_vlm, weight_bytes, weights_form
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.scoring_requests import ScoringRequest
 from jobs.checkpoints.vlm import ModelConfig
@@ -71,10 +71,10 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"quant_method": "fp9"}, {}, ("quant_method='fp9'", "must be one of", "gptq")),
         (FP8 | {skip: "lm_head"}, {}, (f"{skip}='lm_head'", "list of names")),
         (FP8 | {skip: [1]}, {}, ("list of names",)),
-        ({"quant_method": "gptq"}, {}, ("package gptqmodel is", "pip install optimum gptqmodel")),
-        ({"quant_method": "awq"}, {}, ("package gptqmodel is",)),
-        (PACKED, {}, ("package compressed_tensors is", "'.[quantised]'")),
-        ({"quant_method": "quanto"}, {}, ("package optimum.quanto is", "pip install optimum-quanto")),
+        ({"quant_method": "gptq"}, {}, ("needs gptqmodel", "pip install optimum gptqmodel")),
+        ({"quant_method": "awq"}, {}, ("needs gptqmodel",)),
+        (PACKED, {}, ("needs compressed_tensors", "'.[quantised]'")),
+        ({"quant_method": "quanto"}, {}, ("needs optimum.quanto", "pip install optimum-quanto")),
         ({"quant_method": "gguf"}, {}, ("not safetensors",)),
         ({"quant_method": "nvfp4"}, {}, ("loads no such checkpoint", "engine=vllm")),
         ({"quant_method": "vptq"}, {"gpus": 0}, ("on GPUs only", "num_gpus")),
@@ -107,6 +107,15 @@ def test_a_folder_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
     check_vlm(str(folder))  # a method whose package is missing is one that vLLM may have
     check_quantised("me/not_in_the_cache", dtype="auto", gpus=0, local_only=True)
     assert weights_form("me/not_in_the_cache") == weights_form(MODEL) == ""
+
+
+def test_dequantised_weights_take_the_memory_of_numbers_in_16_bits(tmp_path: Path) -> None:
+    (tmp_path / WEIGHTS[0]).write_text(json.dumps({"metadata": {"total_size": 1000}}))
+    cases: list[tuple[Any, bool, float]] = [(None, False, 1000), (FP8, False, 2000), (FP8, True, 1000),
+                                            ({"quant_method": "mxfp4"}, False, 4000), (BNB, False, 1000)]  # fmt: skip
+    for stored, as_stored, expected in cases:
+        (tmp_path / "config.json").write_text(json.dumps(of(stored) | {"dtype": "bfloat16"}))
+        assert weight_bytes(str(tmp_path), dtype="bfloat16", as_stored=as_stored) == expected, stored
 
 
 @pytest.mark.parametrize(

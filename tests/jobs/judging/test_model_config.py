@@ -30,7 +30,7 @@ def test_a_model_of_texts_is_refused_where_a_picture_is_shown(tmp_path: Any, mon
         return pictures["value"]
 
     monkeypatch.setattr("actors.vlm.model_checks.check_vlm", check_vlm)
-    monkeypatch.setattr("actors.vlm.model_checks.weight_bytes", lambda checkpoint, *, dtype, revision: weights[0])
+    monkeypatch.setattr("actors.vlm.model_checks.weight_bytes", lambda *_, **__: weights[0])
     monkeypatch.setattr("actors.vlm.model_checks.check_quantised", lambda *_, **__: None)
     resources = Resources(judge=StageResources(num_gpus=1), gpu="L40S")
 
