@@ -1,6 +1,7 @@
 """The command: `python -m tests.benchmarks [NAME [SIZE]] [--out DIR] [--repeats N] [--record]`."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,11 +35,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.repeats is not None and asked.repeats < 1:
         parser.error(f"--repeats is {asked.repeats}, at least 1 is needed")
     chosen = names.values() if asked.name == "all" else [names[asked.name]]
-    command = "python -m tests.benchmarks " + " ".join(sys.argv[1:] if argv is None else argv)
-    return max([_run(benchmark, asked, command) for benchmark in chosen])
+    return max([_run(benchmark, asked) for benchmark in chosen])
 
 
-def _run(benchmark: harness.Benchmark, asked: argparse.Namespace, command: str) -> int:
+def _command(name: str, asked: argparse.Namespace) -> str:
+    """Return the command that repeats a measurement, without the places of its files."""
+    values = {key: getattr(asked, key) for key in ("only", "repeats")}
+    options = [f"--{key} {shlex.quote(str(value))}" for key, value in values.items() if value is not None]
+    return " ".join(["python -m tests.benchmarks", name, asked.size, *options])
+
+
+def _run(benchmark: harness.Benchmark, asked: argparse.Namespace) -> int:
     """Run one benchmark, write its files and show its table; 1 if it failed, its results differ, or its ratios are not
     those on record."""
     where = machine.describe(benchmark.packages)
@@ -61,7 +68,7 @@ def _run(benchmark: harness.Benchmark, asked: argparse.Namespace, command: str) 
     stem.with_suffix(".md").write_text(shown, encoding="utf-8")
     print(shown, end="")
     if asked.record:
-        print(f"recorded in {records.save(outcome, where, command)}", file=sys.stderr)
+        print(f"recorded in {records.save(outcome, where, _command(benchmark.name, asked))}", file=sys.stderr)
         records.write_tables()
     elif asked.size == "smoke" and (drifts := records.drifts(outcome, records.load())):
         print("not as on record (docs/benchmarks):", *drifts, sep="\n  ", file=sys.stderr)

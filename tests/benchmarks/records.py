@@ -67,10 +67,12 @@ def tables(records: Iterable[dict[str, Any]]) -> str:
             if target["enough"] is not None:
                 bound += f", or {target['enough']:g} by itself"
             figure = f"{BOUNDED[target['metric']]} of `{target['contender']}`{against}"
-            rows.append(f"| {name} | {figure} | {target['value']:.2f} | {bound} | {target['verdict']} |")
+            rows.append(
+                f"| {name}, {record['size']} | {figure} | {target['value']:.2f} | {bound} | {target['verdict']} |"
+            )
         machine = record["machine"]
         sources.append(
-            f"- {name}: {len(record['order'])} rounds of size {record['size']}, {machine['CPU']}, "
+            f"- {name}, {record['size']}: {len(record['order'])} rounds, {machine['CPU']}, "
             f"{machine['cores']} cores, load {machine['load']} at the start; {record['date']}, commit "
             f"{record['commit']}; `{record['command']}`. "
             f"Bounded by {record['bound']}."

@@ -324,9 +324,9 @@ def test_a_record_is_kept_and_shown(tmp_path: Path) -> None:
     [record] = records.load(tmp_path)
     assert record["command"] == "again"
     shown = records.tables([record])
-    assert "| `toy` | CPU seconds of `other` / `one` | 2.00 | at most 1.5 | missed |" in shown
+    assert "| `toy`, default | CPU seconds of `other` / `one` | 2.00 | at most 1.5 | missed |" in shown
     assert "absent" not in shown
-    assert "3 rounds of size default, AMD EPYC" in shown
+    assert "`toy`, default: 3 rounds, AMD EPYC" in shown
     assert "Bounded by the start of a process." in shown
 
 

@@ -158,7 +158,7 @@ def _result(rows: Iterable[tuple[str, bytes]], clock: Clock) -> Result:
 BENCHMARK = Benchmark(
     name="store",
     about=__doc__,
-    bound="the checksums and compression of zstd for pictures that do not shrink, and the disk",
+    bound="zstd, which tries pictures that do not shrink, and for remine by a page with a checksum for each picture",
     prepare=prepare,
     contenders=(
         Contender(name="pyarrow", function=f"{__name__}:pyarrow_write", about="writes a file per unit"),
