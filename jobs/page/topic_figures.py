@@ -20,13 +20,15 @@ from jobs.page.metric_tables import (
 from jobs.page.page_contents import PageFigure, Wording, question_of
 from jobs.page.page_names import LONGEST, anchor, not_drawn, rater_colour, short_names, shortened, unique
 from jobs.plots.figures import label_width, plot
-from jobs.plots.panels import Estimate, Intervals
+from jobs.plots.panels import Estimate, HeatMap, Intervals
 from jobs.plots.tiles import by_region
 
 MAX_PLOTS, MAX_FOLDED = 24, 12  # plots in a figure, and in a folded one; the notes name the others
 MAX_ROWS = 24  # rows in a drawing; a plot with more has several
 MAX_SERIES = 8  # colours in a drawing; a plot with more has several
 FIRST_UNITS = (Quantity.SCORE, Quantity.COEFFICIENT)  # quantities whose plots come first
+MAX_LINES = 32  # intervals that can be compared in a small drawing; a plot of subgroups with more begins with a map
+CELL = 0.28  # inches that a number in such a map needs
 LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
 # Dims whose values become rows of a plot; the first one counts, and the plot's title has the others.
 ROWS = (
@@ -134,23 +136,29 @@ def _figure(topic: Topic, plots: Sequence[_Plot], context: FigureContext) -> Pag
     colours = {names[p.rater_label]: rater_colour(p.rater, context.hues) for drawn in shown for p in drawn.points}
     in_colour = {names[p.rater_label] for drawn in shown if drawn.rows != "rater_label" for p in drawn.points}
     legend = [(name, colour) for name, colour in colours.items() if name in in_colour and name]
+    maps = [part_map for drawn in shown if (part_map := _part_map(drawn, axes, names, colours))]
     panels = [panel for drawn in shown for panel in _panels(drawn, axes, names, context.places, colours)]
-    labels = max(LABELS, label_width(estimate.label for _, panel in panels for estimate in panel.estimates))
-    panels = [(title, replace(panel, width=max(AXIS, WIDTH - labels))) for title, panel in panels]
+    rows = [estimate.label for _, panel in panels for estimate in panel.estimates]
+    labels = max(LABELS, label_width([*rows, *(row for _, part_map in maps for row in part_map.rows)]))
+    width = max(AXIS, WIDTH - labels)
+    panels = [(title, replace(panel, width=width)) for title, panel in panels]
+    maps = [(title, replace(part_map, width=max(width, CELL * len(part_map.columns)))) for title, part_map in maps]
     return PageFigure(
         name=anchor("figure", topic.value.title),
         title=topic.value.title,
         about="Points are values, lines 95% intervals; a hollow point has no interval, and a dash is undefined."
-        + (" Colours are raters, in the order of the legend within a row." if len(legend) > 1 else ""),
+        + (" Colours are raters, in the order of the legend within a row." if len(legend) > 1 else "")
+        + (" Heat maps have the same values without intervals." if maps else ""),
         plots=[
             plot(
                 panel,
                 title=": ".join(filter(None, (topic.value.title, title))),
-                description=f"Values with 95% intervals: {title or 'single values'}.",
+                description=f"{described}: {title or 'single values'}.",
                 heading=title,
                 labels=labels,
             )
-            for title, panel in panels
+            for described, drawings in (("Heat map", maps), ("Values with 95% intervals", panels))
+            for title, panel in drawings
         ],
         caption=caption_of([point.metric for drawn in shown for point in drawn.points]),
         numbers=context.numbers(topic),
@@ -294,6 +302,30 @@ def _ends(unit: Quantity, low: float, high: float) -> Axis:
         return (low, high) if low < high else (low - 0.5, high + 0.5)
     room = 0.05 * (max(0.0, high) - min(0.0, low)) or 0.5
     return (low - room if low < 0 else 0.0), (high + room if high > 0 or low >= 0 else 0.0)
+
+
+def _part_map(
+    drawn: _Plot,
+    axes: Mapping[tuple[Quantity, object], Axis],
+    names: Mapping[str, str],
+    colours: Mapping[str, str],
+) -> tuple[str, HeatMap] | None:
+    """Return the title and a map of raters by subgroups of a plot that has too many intervals to compare them."""
+    values = {(names[point.rater_label], point.part): point.metric.value for point in drawn.points}
+    if drawn.rows != "part" or len(values) <= MAX_LINES or "part" not in drawn.points[0].metric.dims:
+        return None
+    raters = [name for name in names.values() if any(name == rater for rater, _ in values)]
+    parts = by_region(list(dict.fromkeys(part for _, part in values)))
+    low, high = axes.get(drawn.points[0].axis, (0.0, 1.0))
+    return shortened(drawn.title, 2 * LONGEST + 24), HeatMap(
+        [[values.get((rater, part)) for part in parts] for rater in raters],
+        raters,
+        parts,
+        low=low,
+        high=high,
+        percent=kind_of(drawn.points[0].metric).unit.percent,
+        row_colours=[colours[rater] for rater in raters],
+    )
 
 
 def _panels(

@@ -63,6 +63,7 @@ class HeatMap:
         rows, columns: labels.
         low, high: values at the ends of the colours; `ends`: those of each column, if they differ.
         row_colours: a mark next to each row, such as the colour of its rater.
+        width: inches of all columns; None: as many as their labels need.
         percent: whether values are shares, printed as percentages.
         links: (row, column) -> the anchor and the name of the cell's link, for cells that have one.
     """
@@ -76,11 +77,12 @@ class HeatMap:
     links: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     ends: Sequence[tuple[float, float]] = ()
     row_colours: Sequence[str] = ()
+    width: float | None = None
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
         cell = 0.44 if max(map(len, self.columns), default=0) <= SHORT else 0.56
-        return cell * max(1, len(self.columns)), 0.23 * max(1, len(self.rows))
+        return self.width or cell * max(1, len(self.columns)), 0.23 * max(1, len(self.rows))
 
     def draw(self, axes: Axes) -> None:
         """Draw one rectangle and one text per cell."""
