@@ -28,7 +28,7 @@ MAX_ROWS = 24  # rows in a drawing; a plot with more has several
 MAX_SERIES = 8  # colours in a drawing; a plot with more has several
 FIRST_UNITS = (Quantity.SCORE, Quantity.COEFFICIENT)  # quantities whose plots come first
 MAX_LINES = 32  # intervals that can be compared in a small drawing; a plot of subgroups with more begins with a map
-CELL = 0.28  # inches that a number in such a map needs
+CELL = 0.26  # inches that a number in such a map needs
 LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of which one is plotted
 # Dims whose values become rows of a plot; the first one counts, and the plot's title has the others.
 ROWS = (

@@ -243,7 +243,9 @@ def test_plots_fit_a_phone_and_are_aligned_on_a_screen(browse, browser):
     assert len({round(width) for _, width in places}) == 1
     overlaps = browser.evaluate(
         """[...document.querySelectorAll('svg')].flatMap(svg => {
-             const labels = [...svg.querySelectorAll('text')].map(e => [e.textContent, e.getBoundingClientRect()]);
+             const upright = e => !/rotate\\(-?[1-9]/.test(e.getAttribute('transform'));
+             const labels = [...svg.querySelectorAll('text')].filter(upright)
+               .map(e => [e.textContent, e.getBoundingClientRect()]);
              return labels.flatMap(([a, first], i) => labels.slice(i + 1).filter(([b, second]) =>
                first.width && second.width && first.left < second.right - 1 && second.left < first.right - 1 &&
                first.top < second.bottom - 3 && second.top < first.bottom - 3).map(([b]) => a + ' | ' + b));

@@ -11,8 +11,8 @@ from jobs.metrics.metric import Metric
 from jobs.page.card_links import cards_of
 from jobs.page.metric_tables import blocks
 from jobs.page.page_contents import PageFigure, Wording
-from jobs.page.topic_figures import MAX_PLOTS, MAX_ROWS, MAX_SERIES, FigureContext, topic_figures
-from jobs.plots.panels import Intervals
+from jobs.page.topic_figures import MAX_LINES, MAX_PLOTS, MAX_ROWS, MAX_SERIES, FigureContext, topic_figures
+from jobs.plots.panels import HeatMap, Intervals
 from jobs.plots.svg import INK, of_hue
 
 
@@ -82,18 +82,21 @@ def test_all_rows_are_drawn_and_plots_past_the_limit_are_named() -> None:
 
 @pytest.mark.parametrize("raters", [1, 3, 8, 9, 20])
 def test_no_rater_is_left_out_of_a_plot_by_subgroup(
-    panels: list[tuple[Intervals, dict[str, str]]], raters: int
+    panels: list[tuple[Intervals | HeatMap, dict[str, str]]], raters: int
 ) -> None:
     names = ["people", "models", *(f"local:a-model-with-a-long-name@{number}" for number in range(raters))]
     metrics = [
         metric("group_mean_score", attribute="region", part=part, group=group) for group in names for part in ("x", "y")
     ]
     (figure,) = figures(metrics)
-    series = [list(dict.fromkeys(e.series for e in panel.estimates)) for panel, _ in panels]
+    maps = [panel for panel, _ in panels if isinstance(panel, HeatMap)]
+    assert [(m.columns, len(m.rows)) for m in maps] == [(["x", "y"], len(names))] * (2 * len(names) > MAX_LINES)
+    intervals = [panel for panel, _ in panels if isinstance(panel, Intervals)]
+    series = [list(dict.fromkeys(e.series for e in panel.estimates)) for panel in intervals]
     assert max(map(len, series)) <= MAX_SERIES
     assert [name for of_panel in series for name in of_panel] == [name for name, _ in figure.legend]
     assert len(set(dict(figure.legend))) == len(names)
-    assert all(len(panel.estimates) == 2 * len(of_panel) for (panel, _), of_panel in zip(panels, series, strict=True))
+    assert all(len(panel.estimates) == 2 * len(of_panel) for panel, of_panel in zip(intervals, series, strict=True))
     assert figure.notes == []
 
 
