@@ -57,7 +57,7 @@ class ReportConfig(ReportInputs, RatedFile):
     ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
     questions_rubric: str = "dsg"  # rubric of the answers to the questions of scene graphs
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
-    # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
+    # a paper, of conf/paper: its tables and figures, computed from this report's ratings
     paper: PaperSettings = conf_group(None, PaperSettings)
     gallery: int = 48  # number of pictures and items on the page
     gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number

@@ -421,8 +421,9 @@ def figure_13(study: Study) -> Iterator[PaperFigure]:
     all_regions = {region for writer in models for region in _regions(study, writer)}
     if not all_regions:
         return
-    printed = study.printed("figure_13")
-    elements = [element for element in ELEMENTS if not printed.table.columns or element in printed.table.columns]
+    printed, in_paper = study.printed("figure_13"), study.settings.printed.get("figure_13")
+    columns = in_paper.columns if in_paper else []
+    elements = [element for element in ELEMENTS if not columns or element in columns]
     regions = [*(region for region in REGIONS if region in all_regions), *sorted(all_regions - set(REGIONS))]
     panels: list[tuple[str, Panel]] = []
     rows: list[PaperRow] = []

@@ -165,7 +165,7 @@ def figure_5(study: Study) -> Iterator[PaperFigure]:
             row_headers=("Score", "Picture and prompt"),
             columns=(("Score by questions",), ("Rating by people",), ("Rating by the model",)),
             rows=tuple(rows),
-            notes=("The printed numbers are GPT-4o's for the paper's own three pictures.",),
+            notes=("The printed numbers are GPT-4o's for the paper's own three pictures.",) if printed.rows else (),
         )
         pictures = [(image, f"{place}: {score:.2f}") for place, item, score in examples if (image := shown[item][1])]
         text = (

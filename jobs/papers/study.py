@@ -53,6 +53,8 @@ class PaperSettings:
     title: str = ""  # title of the section of the page
     # role in the paper -> rubric of the ratings, such as images: century_labels
     rubrics: dict[str, str] = field(default_factory=dict)
+    # place the numbers that the paper prints next to this report's, for a replication of it
+    show_printed: bool = False
     # group of raters -> its name in the paper, whose printed numbers are next to the group's own
     groups: dict[str, str] = field(default_factory=dict)
     # GLOB=NAME: likewise for the raters, groups and models that a glob matches; these come first
@@ -400,8 +402,9 @@ class Study:
         return self.settings.groups.get(name)
 
     def printed(self, table: str) -> PrintedNumbers:
-        """Return the numbers that the paper prints in a table or figure, empty if the settings have none."""
-        return PrintedNumbers(self.settings.printed.get(table, PrintedTable(source="")))
+        """Return the numbers that the paper prints in a table or figure; empty if there are none, or none are shown."""
+        printed = self.settings.printed if self.settings.show_printed else {}
+        return PrintedNumbers(printed.get(table, PrintedTable(source="")))
 
     def unmatched(self, printed: Sequence[str], names: Sequence[str]) -> list[str]:
         """Return the names in the paper that `paper.names` gives to no rater, group or model in `names`."""

@@ -58,7 +58,7 @@ def study(
     summary: Any = SimpleNamespace(raters=SimpleNamespace(kinds=kinds or {}))
     items, tables = items or SimpleNamespace(lengths=None), tables or SimpleNamespace(questions=None)
     return Study(
-        PaperSettings(printed=dict(printed or {}), **settings),
+        PaperSettings(printed=dict(printed or {}), show_printed=True, **settings),
         MetricSettings(ensembles=dict(ensembles or {})),
         MetricIndex(metrics),
         tables=tables,

@@ -74,7 +74,13 @@ def paper(
         metrics = [ranking.accuracy_at(ranks, k).at(dataset="IN-Food") for k in (1, 5)]
         metrics.append(ranking.right_answers([{"a"}, {"b"}, {"a"}]).at(dataset="IN-Food"))
         write_small(f"{folder}/linking/{method}", metrics_table(metrics), table="metrics", identity={}, config={})
-    keys += [f"computed=[{folder}/linking/*]", "paper=caire", "metrics.people=1", f"out={folder}/out"]
+    keys += [
+        f"computed=[{folder}/linking/*]",
+        "paper=caire",
+        "paper.show_printed=true",
+        "metrics.people=1",
+        f"out={folder}/out",
+    ]
     cli.execute("report", keys)
     files = (folder / "out" / "paper").glob("*.csv")
     return {file.stem: list(csv.DictReader(file.open(encoding="utf-8"))) for file in files}

@@ -81,7 +81,8 @@ def parts(tmp_path_factory) -> Path:
                                           ("a", "riot", "Q2"))])],
     }  # fmt: skip
     keys = [f"{key}=[{','.join(uris)}]" for key, uris in tables.items()]
-    cli.execute("report", [*keys, "paper=century", f"out={folder}/out", "metrics.crowdtruth=false",
+    cli.execute("report", [*keys, "paper=century", "paper.show_printed=true", f"out={folder}/out",
+                           "metrics.crowdtruth=false",
                            "metrics.contrast=['prompt:minimal-explicit']",  # the paper's comes first
                            "paper.names=[qwen*=GPT-4 Omni]"])  # fmt: skip
     return folder / "out" / "paper"

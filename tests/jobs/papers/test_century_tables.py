@@ -347,6 +347,8 @@ def test_figure_13_averages_over_raters_by_region_in_the_papers_order(panels: li
     printed = {"figure_13": PrintedTable("t", ["identification"], rows)}
     (figure,) = century_tables.figure_13(study(metrics, printed=printed, names=["v=V", "w=W"], **RATERS))
     assert figure.numbers.columns == (("Correct identification",),)
+    hidden = study(metrics, printed=printed, names=["v=V", "w=W"], **RATERS)
+    hidden = replace(hidden, settings=replace(hidden.settings, show_printed=False))
     assert list(rows_of(figure.numbers).items()) == [
         (("v", "Northern Europe"), [NONE]),
         (("v", "Caribbean"), [(0.3, 0.11)]),
@@ -361,6 +363,8 @@ def test_figure_13_averages_over_raters_by_region_in_the_papers_order(panels: li
     ]  # fmt: skip
     assert panels[2] == ("columns", 2)
     assert figure.numbers.reasons[0] == "no response of v about Northern Europe"
+    (without,) = century_tables.figure_13(hidden)
+    assert (without.numbers.columns, len(without.numbers.rows)) == (figure.numbers.columns, 6)
     without_models = {**RATERS, "answered": {("responses", "identification"): ["p"]}}
     (figure,) = century_tables.figure_13(study(metrics, **without_models))
     assert rows_of(figure.numbers)["v", "Caribbean"][0] == (0.9, None)

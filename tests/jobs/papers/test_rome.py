@@ -86,7 +86,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keys = [f"{name}=[{','.join(uris)}]" for name, uris in tables.items()]
     keys += [f"images={write_table(str(folder / 'images'), 'images', pictures)}", f"exclusions={folder}/excluded"]
     (folder / "excluded").write_text("pi6\n")
-    assert cli.main("report", [*keys, "paper=rome", "paper.names=[gpt=GPT]", f"out={folder}/R"]) == 0
+    assert (
+        cli.main("report", [*keys, "paper=rome", "paper.show_printed=true", "paper.names=[gpt=GPT]", f"out={folder}/R"])
+        == 0
+    )
     return folder
 
 
@@ -204,9 +207,12 @@ def test_models_that_drew_have_scores_with_intervals(report: Path) -> None:
     assert (report / "R" / "paper" / "image_models.svg").exists()
 
 
-def test_without_scenarios_only_the_paper_is_shown(report: Path) -> None:
-    keys = [f"ratings=[{report}/rated]", "paper=rome", f"out={report}/bare"]
+@pytest.mark.parametrize("show", [True, False])
+def test_without_scenarios_only_the_paper_is_shown_if_asked_for(report: Path, show: bool) -> None:
+    keys = [f"ratings=[{report}/rated]", "paper=rome", f"paper.show_printed={show}", f"out={report}/bare"]
     assert cli.main("report", keys) == 0
     page = (report / "bare" / "index.html").read_text(encoding="utf-8")
     assert "No item has the attribute" in page
-    assert "paper 3.46" in page
+    assert ("paper 3.46" in page) == ("printed in the paper" in page) == show
+    files = [file.read_text(encoding="utf-8") for file in (report / "bare" / "paper").glob("table_*.csv")]
+    assert any(row["printed"] for text in files for row in csv.DictReader(text.splitlines())) == show

@@ -12,9 +12,10 @@ from jobs.papers import caire_tables
 from jobs.papers.caire_tables import ShownRater
 from jobs.papers.rome_ratings import SCORES, dims_of
 from jobs.papers.rome_tables import figure_4
-from jobs.papers.study import MetricIndex, PaperSettings, Study
+from jobs.papers.study import PAPERS, MetricIndex, PaperSettings, PrintedTable, Study
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
+from jobs.runtime.configuration.config_files import CONF
 
 KINDS = {"p1": "human", "clip@1": "encoder", "gpt@1": "model", "open@1": "model"}
 
@@ -95,6 +96,19 @@ def test_only_the_papers_models_have_its_numbers() -> None:
         named = replace(study(), settings=loaded.paper)
         actual = {name: named.name_in_paper(name) for names in expected.values() for name in names}
         assert actual == {name: printed for printed, names in expected.items() for name in names}, paper
+
+
+def test_a_papers_numbers_are_shown_only_if_asked_for() -> None:
+    table = PrintedTable("t", ["a"], {"r": [50]})
+    for paper in PAPERS:
+        settings = config.load("report", cli.job("report").schema, ["out=x", f"paper={paper}"]).paper
+        assert not settings.show_printed, paper
+        shown = [replace(settings, printed={"t": table}, show_printed=show) for show in (False, True)]
+        assert [replace(study(), settings=one).printed("t").rows for one in shown] == [[], ["r"]]
+    asking = [
+        file.stem for file in (CONF / "pipeline").glob("*.yaml") if "show_printed: true" in file.read_text("utf-8")
+    ]
+    assert asking == ["century_released"]  # its ratings are the paper's
 
 
 def test_a_glob_of_the_user_matches_with_or_without_owner_and_revision() -> None:

@@ -45,7 +45,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ranking.mrr_change([1] * 5, dated, cut=100).at(rater="m", first="none", second="day"),
     ])  # fmt: skip
     tables = f"{folder}/statistics,{folder}/ranked/*/metrics,{folder}/reranked/metrics"
-    cli.execute("report", [f"computed=[{tables}]", "paper=tric", f"out={folder}/out"])
+    cli.execute("report", [f"computed=[{tables}]", "paper=tric", "paper.show_printed=true", f"out={folder}/out"])
     return folder / "out" / "paper"
 
 
