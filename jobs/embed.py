@@ -11,6 +11,7 @@ with a status and no vector.
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobs.checkpoints.encoder import (
@@ -22,6 +23,7 @@ from jobs.checkpoints.encoder import (
     encoder_facts,
     encoder_identity,
     encoder_lines,
+    encoder_passes,
     logit_scalars,
     stream_encoded,
 )
@@ -71,7 +73,9 @@ def execute(cfg: EmbedConfig) -> Plan | Manifest:
     plan = _plan(cfg, source, facts, excluded)
     lines = encoder_lines(cfg, cfg.embedder, facts.encoder)
     rows = TEXTS if source.name == "texts" else PICTURES
-    run = lifecycle.begin("embed", cfg, plan, excluded, pools=rows.pools, note=f"{facts.dim} dimensions", lines=lines)
+    passes = partial(encoder_passes, cfg.embedder, facts, texts=not rows.decodes)
+    note = f"{facts.dim} dimensions"
+    run = lifecycle.begin("embed", cfg, plan, excluded, pools=rows.pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run
     from actors.embedder import Embedder, TextEmbedder

@@ -12,6 +12,7 @@ rules of `conf/refusals` and counted.
 import json
 import sys
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from actors.generator import Generator, GeneratorSettings
@@ -25,7 +26,7 @@ from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
 from jobs.judging.items import item_units
 from jobs.judging.model_config import EngineConfig, ModelsConfig, run_each, with_condition
-from jobs.judging.model_run import model_plan, prompt_lines, stream_items
+from jobs.judging.model_run import expected_passes, model_plan, prompt_lines, stream_items
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
@@ -99,8 +100,10 @@ def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
     )
     fields = prompt.instruction.context_fields
     pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model, fields=fields), *drawn.lines]
-    run = lifecycle.begin("generate", cfg, plan, excluded, pools=pools, note=note, lines=lines)
     stages = [_prepare(cfg, prompt), _write(cfg, prompt, dependencies)]
+    amounts = {"times": cfg.samples, "written": cfg.max_tokens}
+    passes = partial(expected_passes, cfg, drawn.units, reader, stages[0], **amounts)
+    run = lifecycle.begin("generate", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run + Plan(list(prompt_trial.lines(cfg, plan.units, reader, stages)))
     for line in drawn.lines:

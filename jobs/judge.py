@@ -12,6 +12,7 @@ the answers and the probability of everything else. There is one row per item, t
 
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobs.judging.model_config import MethodConfig, ModelsConfig, run_each
@@ -67,8 +68,10 @@ def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
     cfg = replace(cfg, engine=engine.name)
     plan = rubric_job.plan(cfg, job, excluded, files=engine.files)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=job.rubric.context_fields)
-    run = lifecycle.begin("judge", cfg, plan, excluded, pools=pools, note=note, lines=lines)
     stages = rubric_job.judge_stages(cfg, job.targets, job.ratings)
+    texts = {"times": cfg.samples, "written": cfg.max_tokens} if cfg.method == "reasoned" else {}
+    passes = partial(model_run.expected_passes, cfg, plan.units, job.reader, stages[0], **texts)
+    run = lifecycle.begin("judge", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run + Plan(list(prompt_trial.lines(cfg, plan.units, job.reader, stages)))
     manifest = stream_items(run, cfg, reader=job.reader, stages=stages)

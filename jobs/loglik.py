@@ -13,6 +13,7 @@ stores it in `_run/sweep.json`.
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from actors.ids import content_id
@@ -26,7 +27,7 @@ from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
 from jobs.judging.calibration import keep_sweep, read_reference
 from jobs.judging.items import ItemTables
 from jobs.judging.model_config import ModelsConfig, check_start, run_each, with_condition
-from jobs.judging.model_run import model_plan, prompt_lines, stream_items
+from jobs.judging.model_run import expected_passes, model_plan, prompt_lines, stream_items
 from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
@@ -73,7 +74,6 @@ def _rate(cfg: LoglikConfig, checked: tuple[AskedPrompt, list[str]]) -> Plan | M
         labels = f"labels under {per_label} settings of the first {cfg.limit:,} {sources.items.name}"
     note = f"scores {labels}{prompt.expected_tokens(cfg, sources)}"
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=prompt.instruction.context_fields)
-    run = lifecycle.begin("loglik", cfg, plan, excluded, pools=pools, note=note, lines=lines)
     reader = prompt.reader(sources)
     longest = _longest([*targets, *own_labels(sources.items)])
     rate = {
@@ -86,6 +86,10 @@ def _rate(cfg: LoglikConfig, checked: tuple[AskedPrompt, list[str]]) -> Plan | M
         prompt.stage(cfg, answer_tokens=longest),
         Stage("judge", LoglikRater, rate, rows_out=ratings.rows_out),
     ]
+    per_item = len(targets) or -(-(ratings.total or 0) // (per_label * max(sources.items.rows, 1)))
+    amounts = {"times": 2 * per_item, "appended": longest}  # a label after the prompt, and by itself
+    passes = partial(expected_passes, cfg, plan.units, reader, stages[0], **amounts)
+    run = lifecycle.begin("loglik", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run + Plan(list(prompt_trial.lines(cfg, plan.units, reader, stages)))
     manifest = stream_items(run, cfg, reader=reader, stages=stages)

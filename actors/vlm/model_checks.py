@@ -368,7 +368,9 @@ def _mapped(mapping: str) -> frozenset[str]:
     raise RuntimeError(f"this release of transformers has no {mapping}; install the one that constraints.txt pins")
 
 
-def weight_bytes(model: str, *, dtype: str, revision: str | None = None, as_stored: bool = False) -> float | None:
+def weight_bytes(
+    model: str, *, dtype: str, revision: str | None = None, as_stored: bool = False, local_only: bool = False
+) -> float | None:
     """Return the bytes of a model's weights once they are loaded, without reading them.
 
     Args:
@@ -376,6 +378,7 @@ def weight_bytes(model: str, *, dtype: str, revision: str | None = None, as_stor
         dtype: dtype in which they are loaded. Those of a quantised model stay as they are, unless its method
             dequantises them (`quantised.METHODS`); all are then counted as quantised, also the few that are not.
         as_stored: whether nothing is dequantised (vLLM).
+        local_only: whether to read only a folder, S3 or the hub's cache.
 
     Returns:
         None if the sizes of its files are unknown.
@@ -383,7 +386,9 @@ def weight_bytes(model: str, *, dtype: str, revision: str | None = None, as_stor
     Raises:
         ValueError: the model does not exist or cannot be reached.
     """
-    files = _files(model, revision)
+    if local_only and not (model_files.is_s3(model) or _is_here(model, revision)):
+        return None
+    files = _files(model, revision, local_only=local_only)
     config = _config(model, files)
     try:
         stored = parse_json(files.read(WEIGHTS[0]) or "{}").get("metadata", {}).get("total_size")

@@ -1,5 +1,6 @@
 """The encoder of a job: its configuration, what identifies its vectors, the rows that it takes, and its stages."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ import pyarrow.compute as pc
 
 from actors.encoders.encoder_sources import EncoderSettings
 from actors.errors import ModelError, SettingError, first_line
-from jobs.checkpoints.placement import ModelCard, check_device, check_dtype, model_line
+from jobs.checkpoints.placement import GB, ModelCard, check_device, check_dtype, model_line
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.lifecycle import JobRun
+from jobs.runtime.planning.expected_pace import Passes
 from jobs.store.identity import identity_of
 from jobs.store.pieces import read_piece
 from jobs.store.writer import UnitTask
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from jobs.runtime.lifecycle import JobRun
 
 
+SMALLEST_PATCH = 14  # pixels along an edge of what becomes one token
+TEXT_TOKENS = 512  # longest text of the encoders of conf/embedder.yaml
+_SIZE = re.compile(r"\bsize=(\d+)x(\d+)")
 PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "error_message"]
 TEXT_COLUMNS = ["text_id", "text"]
 VECTOR_COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
@@ -40,6 +45,17 @@ def encoder_lines(cfg: Common, embedder: EmbedderConfig, encoder: str) -> list[s
         return []
     memory = "not stated (embedder.memory_gb)" if embedder.memory_gb is None else f"{embedder.memory_gb:g} GB"
     return [model_line(embedder, encoder), f"memory {memory} for the weights in 16-bit numbers (float32: twice)"]
+
+
+def encoder_passes(embedder: EmbedderConfig, facts: "EncoderFacts", *, texts: bool) -> Passes | None:
+    """Return the passes per picture or text at most; None if the size is unknown, or for float32."""
+    if embedder.memory_gb is None or embedder.dtype == "float32" or (size := _SIZE.search(facts.preprocessing)) is None:
+        return None
+    parameters = embedder.memory_gb * GB / 2
+    tokens = TEXT_TOKENS if texts else int(size[1]) * int(size[2]) / SMALLEST_PATCH**2
+    kind = "text" if texts else "picture"
+    basis = f"{parameters / 1e9:,.3g} billion parameters (embedder.memory_gb), at most {tokens:,.0f} tokens per {kind}"
+    return Passes(parameters, embedder.memory_gb, tokens, 0.0, False, basis)
 
 
 def check_placement(cfg: Common, embedder: EmbedderConfig) -> None:

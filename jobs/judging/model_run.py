@@ -3,7 +3,7 @@
 The plan estimates the tokens of pictures; the run counts them and other facts about prompts and answers.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +12,16 @@ import pyarrow.compute as pc
 from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.picture_size import PixelBounds
+from jobs.checkpoints.placement import BYTES, GB, dtype_of
 from jobs.checkpoints.vlm import ModelConfig
-from jobs.judging import rating_tables
+from jobs.judging import rating_tables, vllm_engine
+from jobs.judging.items import ItemReader
 from jobs.judging.model_config import ModelRunConfig
+from jobs.judging.prompt_trial import first_items, token_counts
 from jobs.runtime.job_tables import plan_table
 from jobs.runtime.lifecycle import JobRun
 from jobs.runtime.outcomes import Manifest, WarningLine
+from jobs.runtime.planning.expected_pace import Passes
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.object_rows import read_unit
@@ -28,6 +32,8 @@ from jobs.store.writer import UnitTask
 
 OBJECTS_READ = 8  # data objects of the table that an estimate reads
 SIZES_TRIED = 16  # number of sizes, evenly spaced in the order of their areas
+ITEMS_TRIED = 4  # whose prompts an estimate counts
+LEAST_BITS = 4  # per parameter of quantised weights
 PIXELS_PER_TOKEN = 28 * 28  # of Qwen2.5-VL; used if the model's own processor is not available
 
 
@@ -110,6 +116,61 @@ def expected_tokens(model: ModelConfig, images: TableSource | None) -> str:
         method = ", assuming 28 x 28 pixels per token because the model's processor is not on this machine"
     mean = sum(tokens) / len(tokens)
     return f"; pictures with {_bounds_text(model)}: about {mean:,.0f} tokens each, up to {max(tokens):,}{method}"
+
+
+def expected_passes(
+    cfg: ModelRunConfig,
+    units: Iterable[Unit],
+    reader: ItemReader,
+    prepare: Stage,
+    *,
+    times: int = 1,
+    appended: int = 0,
+    written: int = 0,
+) -> Passes | None:
+    """Return the passes per item at most, from the prompts about the first items; None if they are unknown.
+
+    Nothing is estimated for float32, of which conf/gpus.yaml has no rates, and for weights outside the GPUs.
+
+    Args:
+        prepare: the stage that prepares prompts.
+        times: how often each prompt is continued; it is passed once.
+        appended: tokens that follow the prompt each time; written: tokens that the model then writes at most.
+    """
+    model, sized = cfg.model, _parameters(cfg)
+    if sized is None or model.offload or dtype_of(model, cfg.resources.judge) == "float32":
+        return None
+    counts, remark = token_counts(first_items(units, reader, ITEMS_TRIED), prepare)
+    if not counts:
+        return None
+    parameters, gb, source = sized
+    engine = getattr(cfg, "engine", None)
+    prompts, whole, shared = (sum(numbers) / len(counts) for numbers in zip(*counts, strict=True))
+    tokens = whole if engine == "naive" else shared
+    reads, writes = tokens + times * prompts * appended, times * prompts * written
+    texts = f" and {writes:,.0f} written" if written else ""
+    naive = f"; engine=naive passes {whole / shared:.1f} times as many" if whole > tokens else ""
+    basis = (
+        f"{parameters / 1e9:,.3g} billion parameters ({source}), {reads:,.0f} tokens{texts} per item (the prompts of "
+        f"the first {quantity(len(counts), 'item')}{remark}{naive})"
+    )
+    is_parallel = engine == vllm_engine.NAME
+    return Passes(parameters, gb, reads, writes, is_parallel, basis)
+
+
+def _parameters(cfg: ModelRunConfig) -> tuple[float, float, str] | None:
+    """Return the number of parameters at most, the GB of the weights, and their source; None if unknown."""
+    from actors.vlm.model_checks import weight_bytes, weights_form
+
+    model, dtype = cfg.model, dtype_of(cfg.model, cfg.resources.judge)
+    size = weight_bytes(model.checkpoint, dtype=dtype, revision=model.revision, local_only=True)
+    if size is None and model.memory_gb is None:
+        return None
+    source = "its files" if size is not None else "model.memory_gb"
+    # model.memory_gb is of 16-bit numbers, with what the passes need.
+    size = size if size is not None else model.memory_gb * GB * BYTES[dtype] / 2
+    is_quantised = weights_form(model.checkpoint, revision=model.revision)
+    return size / (LEAST_BITS / 8 if is_quantised else BYTES[dtype]), size / GB, source
 
 
 def sample_sizes(images: TableSource) -> list[tuple[int, int]]:

@@ -108,6 +108,33 @@ def first_items(units: Iterable[Unit], reader: ItemReader, count: int) -> pa.Tab
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
+def token_counts(items: pa.Table, prepare: Stage) -> tuple[list[tuple[int, int, int]], str]:
+    """Return the prompts about items, and what is missing for exact numbers.
+
+    The prompts are, for each item that has any, their number, their tokens, and their tokens if those that they share
+    are counted once.
+
+    Args:
+        items: as `first_items` returns them.
+        prepare: the stage that prepares prompts.
+    """
+    from actors.vlm.model_inputs import from_bytes
+
+    model: ModelSettings = prepare.kwargs["model"]
+    shown, reason = (model, "") if _is_here(model) else (TINY, ", as a small model's tokenizer counts them")
+    counts = []
+    for row in _called(prepare, shown, items).to_pylist():
+        if row["status"] != Status.OK.value:
+            continue
+        if "suffixes" in row:
+            ends = sum(map(len, row["suffixes"]))
+            counts.append((len(row["suffixes"]), ends + len(row["suffixes"]) * row["shared"], ends + row["shared"]))
+        else:
+            tokens = from_bytes(row["inputs"])["input_ids"].shape[1]
+            counts.append((1, tokens, tokens))
+    return counts, reason
+
+
 def _is_here(model: ModelSettings) -> bool:
     """Return whether the model's processor can be loaded without the network."""
     from actors.local_models import is_local

@@ -10,7 +10,7 @@ from jobs.runtime.configuration.config import CALIBRATE, Common, FailingRows, Re
 from jobs.runtime.configuration.resources import StageResources
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
-from jobs.runtime.planning.expected_pace import Work
+from jobs.runtime.planning.expected_pace import Passes, Work
 from jobs.runtime.planning.prospects import Prospect, prospect
 from jobs.runtime.process import timings
 from jobs.runtime.selection import exclusions
@@ -66,6 +66,7 @@ def begin(
     calibrates: bool = True,
     work: Work | None = None,
     get_bytes: int | None = None,
+    passes: Callable[[], Passes | None] | None = None,
 ) -> JobRun | Plan:
     """Start Ray, check that the cluster is large enough, and open the run; with plan=true return the plan.
 
@@ -80,6 +81,7 @@ def begin(
         calibrates: some of the units can be processed alone.
         work: the amount of work per row, if rows differ in work.
         get_bytes: the bytes of an input that a request reads; None if a unit reads its inputs with few requests.
+        passes: returns the passes through the job's model per row, for an upper estimate where nothing was measured.
 
     Raises:
         InputError: `out=` cannot be used, the cluster does not answer or is too small, or plan= has a value that is not
@@ -92,7 +94,15 @@ def begin(
         plan = limited(plan, cfg.limit)
     timings.DRIVER.mark("checks of keys, models and inputs")
     expected = prospect(
-        name, cfg, plan, pools=pools, streamed=streamed, calibrates=calibrates, work=work, get_bytes=get_bytes
+        name,
+        cfg,
+        plan,
+        pools=pools,
+        streamed=streamed,
+        calibrates=calibrates,
+        work=work,
+        get_bytes=get_bytes,
+        passes=passes,
     )
     describe = functools.partial(expected.describe, note=note, lines=lines)
     if cfg.only_plans:

@@ -8,7 +8,7 @@ measurement in `conf/measured/` (`jobs.runtime.planning.expected_pace`). To get 
 import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -31,7 +31,7 @@ GETS_PER_INPUT, GETS_PER_FOOTER, PUTS_PER_UNIT = 5, 1, 1
 
 @dataclass(frozen=True)
 class Spread:
-    """A value, with an interval of `COVERAGE`."""
+    """A value, with an interval of `COVERAGE`; of an upper estimate, the value is the upper end."""
 
     value: float
     low: float
@@ -42,6 +42,12 @@ class Spread:
 
     def __add__(self, other: "Spread") -> "Spread":
         return Spread(self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def text(self, shown: Callable[[float], str]) -> str:
+        """Return the value with its interval, or what it is at most; `shown` writes a number."""
+        if self.low < self.value == self.high:
+            return f"at most {shown(self.value)}"
+        return f"{shown(self.value)} ({shown(self.low)} to {shown(self.high)})"
 
     def to_json(self) -> dict[str, float]:
         """Return the interval as JSON values."""
@@ -56,7 +62,7 @@ class Pace:
     """Work per second, with an interval of `COVERAGE` (bootstrap over the units), and the number of these units.
 
     Attributes:
-        units: 0 if the pace comes from a measurement; its interval then has no coverage.
+        units: 0 if the pace does not come from the run's units; its interval then has no coverage.
         source: the measurement, or how the pace of the units was scaled.
         start_s: seconds before the first unit begins.
     """
@@ -101,6 +107,11 @@ class Cluster:
     unpriced: str = ""
     capacity: tuple[float, float] = (0.0, 0.0)
 
+    @property
+    def number(self) -> int:
+        """The number of machines, with that of the head; 0 without prices."""
+        return sum(count for _, count in self.machines)
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -127,7 +138,8 @@ class Forecast:
         if self.pace is None:
             return None
         rate, start = self.pace.per_s, self.pace.start_s
-        return Spread(*(start + self.left / per_s for per_s in (rate.value, rate.high, rate.low)))
+        value, low, high = (start + self.left / per_s for per_s in (rate.value, rate.high, rate.low))
+        return Spread(value, low if math.isfinite(rate.high) else 0.0, high)
 
     @property
     def gpu_hours(self) -> Spread | None:
@@ -138,6 +150,11 @@ class Forecast:
     def cpu_hours(self) -> Spread | None:
         """The time that is left on all CPUs of the run."""
         return self.seconds and self.seconds * (self.cluster.cpus / 3600)
+
+    @property
+    def machine_hours(self) -> Spread | None:
+        """The time that is left on all machines; None without prices, which name them."""
+        return self.seconds and self.seconds * (self.cluster.number / 3600) if self.cluster.number else None
 
     @property
     def money(self) -> Spread | None:
@@ -153,6 +170,7 @@ class Forecast:
             "seconds": self.seconds,
             "cpu_hours": self.cpu_hours,
             "gpu_hours": self.gpu_hours,
+            "machine_hours": self.machine_hours,
             "money": self.money,
         }
         return {
@@ -312,7 +330,9 @@ def lines(estimated: Forecast) -> list[str]:
         assert seconds is not None
         rate = f"pace   {_rounded(pace.per_s.value)} {estimated.counted}/s"
         interval = f"{_rounded(pace.per_s.low)} to {_rounded(pace.per_s.high)}"
-        if pace.units:
+        if not math.isfinite(pace.per_s.high):
+            text.append(f"{rate} or more: {pace.source}")
+        elif pace.units:
             basis = f"over the last {quantity(pace.units, 'unit')} ({round(100 * COVERAGE)} % interval {interval})"
             text.append(f"{rate} {basis}{pace.source and ', '}{pace.source}")
         else:
@@ -352,6 +372,7 @@ def actual(cluster: Cluster, seconds: float, work: int, counted: str, devices: f
         "seconds": round(seconds, 3),
         "cpu_hours": round(seconds / 3600 * cluster.cpus, 4),
         "gpu_hours": round(seconds / 3600 * cluster.gpus, 4),
+        "machine_hours": round(seconds / 3600 * cluster.number, 4),
         "money": prices and round(seconds / 3600 * cluster.per_hour, 4),
         "currency": prices and prices.currency,
     }
@@ -359,17 +380,39 @@ def actual(cluster: Cluster, seconds: float, work: int, counted: str, devices: f
 
 def comparison(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> str:
     """Return a text that compares a run's estimate with what it took, from a manifest; empty if it took nothing."""
-    parts = []
-    nouns = {"seconds": "s", "cpu_hours": "CPU-hours", "gpu_hours": "GPU-hours", "money": took.get("currency")}
+    parts = [
+        f"{actual} {noun}{expected and ', estimated '}{expected}"
+        for noun, expected, actual in _compared(estimated, took)
+    ]
+    if parts and (source := estimated.get("source")):
+        parts.append(f"estimate: {source}")
+    return "; ".join(parts)
+
+
+def comparison_lines(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> list[str]:
+    """Return a table that compares a run's estimate with what it took, one line per figure."""
+    rows = [("", "estimated", "took"), *_compared(estimated, took)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [*lines, f"estimate: {estimated['source'] or 'from the units of earlier runs'}"]
+
+
+def _compared(estimated: Mapping[str, Any], took: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, estimate and actual value of each figure of a run; no estimate is an empty text."""
+    if "left" in estimated and took.get("done"):
+        yield str(took["counted"]), f"{estimated['left']:,}", f"{took['done']:,}"
+    nouns = {
+        "seconds": "s",
+        "cpu_hours": "CPU-hours",
+        "gpu_hours": "GPU-hours",
+        "machine_hours": "machine-hours",
+        "money": took.get("currency"),
+    }
     for name, noun in nouns.items():
         digits = 1 if name == "seconds" else 2
         if (value := took.get(name)) and (name == "seconds" or round(value, digits)):
             expected = estimated.get(name)
-            text = f", estimated {amount(Spread(**expected), digits)}" if expected else ""
-            parts.append(f"{value:,.{digits}f} {noun}{text}")
-    if parts and (source := estimated.get("source")):
-        parts.append(f"estimate: {source}")
-    return "; ".join(parts)
+            yield str(noun), amount(Spread(**expected), digits) if expected else "", f"{value:,.{digits}f}"
 
 
 def _rounded(number: float) -> str:
@@ -380,13 +423,12 @@ def _rounded(number: float) -> str:
 
 def hours(seconds: Spread) -> str:
     """Return a time with its interval, in hours and minutes."""
-    return f"{_clock(seconds.value)} ({_clock(seconds.low)} to {_clock(seconds.high)})"
+    return seconds.text(_clock)
 
 
 def amount(interval: Spread, digits: int) -> str:
     """Return a number with its interval."""
-    value, low, high = (f"{n:,.{digits}f}" for n in (interval.value, interval.low, interval.high))
-    return f"{value} ({low} to {high})"
+    return interval.text(lambda number: f"{number:,.{digits}f}")
 
 
 def requests_text(requests: Requests) -> str:

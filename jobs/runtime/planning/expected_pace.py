@@ -1,7 +1,11 @@
-"""The expected pace of a run on its resources: from the finished units, or else from a measurement."""
+"""The expected pace of a run on its resources: from the finished units, a measurement, or the size of the model.
+
+Without units and measurement, the time of a model on GPUs has an upper estimate: the products and the reads of memory
+that its tokens need, at the share of the GPU's rates (`conf/gpus.yaml`) that the slowest measured engine reached.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +15,10 @@ from jobs.runtime.planning.rate_tables import CPU, MACHINES_DIFFER, Gpu, Measure
 from jobs.store.runs.run_units import Amounts
 
 CALIBRATION = "plan=calibrate does some units, which are kept, and measures the pace"
+# Of a GPU's products and reads; the slowest on an H200 were the judge by `cascade` (0.12 of the products) and
+# `generate` (0.16 of the reads), both with 3 B (tests/benchmarks/RECORDS.md).
+LEAST_SHARE = 0.1
+WRITTEN_TOGETHER = 16  # texts that are written at a time; there were 64, and there are fewer if memory is short
 DRIVER_S = 0.012  # seconds of a driver's core per unit (tests/benchmarks/RECORDS.md, Scale)
 
 
@@ -27,6 +35,33 @@ class Work:
     counted: str
     per_row: float
     pieces: int | None = None
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The passes through a model per row of its input, at most.
+
+    Attributes:
+        parameters: all of the model's, those of experts that a token does not pass included.
+        gb: size of its weights, 10^9 bytes.
+        read: tokens of prompts.
+        written: tokens that it writes.
+        parallel: whether an actor with several GPUs uses all of them at the same time.
+        basis: where these figures come from, for the plan.
+    """
+
+    parameters: float
+    gb: float
+    read: float
+    written: float
+    parallel: bool
+    basis: str
+
+    def seconds(self, gpu: Gpu) -> float:
+        """Return the longest time per row on a GPU (one multiplication and addition per parameter and token)."""
+        products = 2 * self.parameters * (self.read + self.written) / (gpu.tflops * 1e12)
+        reads = self.written / WRITTEN_TOGETHER * self.gb / (gpu.tb_per_s * 1e3)
+        return (products + reads) / LEAST_SHARE
 
 
 @dataclass(frozen=True)
@@ -97,6 +132,17 @@ def measured_pace(
     return Pace(rates, 0, source=source, start_s=measurement.start_s)
 
 
+def longest_pace(passes: Passes, lanes: Lanes, gpu: Gpu) -> Pace:
+    """Return the pace that the passes have at least; its upper end is unknown (infinite)."""
+    gpus = lanes.actors * (lanes.devices if passes.parallel else min(lanes.devices, 1.0))
+    least = gpus / passes.seconds(gpu)
+    source = (
+        f"upper estimate, not measured: {passes.basis}, at {LEAST_SHARE:.0%} of the products and reads of "
+        f"{_count(gpus, gpu.name)} (conf/gpus.yaml)"
+    )
+    return Pace(Spread(least, least, math.inf), 0, source=source)
+
+
 def _count(number: float, noun: str) -> str:
     digits = f"{number:,.3g}"
     return f"{digits} {noun}{'s' * (digits != '1')}"
@@ -127,6 +173,7 @@ class Expectation:
         work: the amount of work per row, if rows differ in work.
         calibrates: whether a few units can be run first to measure the pace.
         part: the name of the table, for a job that writes several.
+        passes: returns the passes through the job's model per row; None if their number is unknown.
     """
 
     job: str
@@ -139,6 +186,7 @@ class Expectation:
     work: Work | None = None
     calibrates: bool = True
     part: str = ""
+    passes: Callable[[], Passes | None] | None = None
 
     @property
     def cores(self) -> int | None:
@@ -181,7 +229,11 @@ class Expectation:
         wanted = Wanted(self.job, self.pools, self.config, files, counted, on_gpu, self.part)
         measurement = find(self.measurements, wanted)
         if measurement is None:
+            if on_gpu and self.gpu and self.passes and (passes := self.passes()):
+                return longest_pace(passes, self._lanes().limited(left), self.gpu), ""
             remedy = CALIBRATION if self.calibrates else "only a run shows it"
+            if on_gpu and self.passes and not self.gpu:
+                remedy += "; with the kind of GPU (resources.gpu=), there is an upper estimate"
             return None, f"resources.measured={self.resources.measured} has no measurement of {wanted}; {remedy}"
         lanes = self._lanes(measurement.threads)
         return measured_pace(

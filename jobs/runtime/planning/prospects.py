@@ -3,7 +3,7 @@
 import functools
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from jobs.runtime.configuration.resources import Demand, Resources, check_machin
 from jobs.runtime.outcomes import Plan
 from jobs.runtime.planning import estimates, summary
 from jobs.runtime.planning.estimates import Cluster, Forecast, PlanSums
-from jobs.runtime.planning.expected_pace import Expectation, Work
+from jobs.runtime.planning.expected_pace import Expectation, Passes, Work
 from jobs.runtime.planning.rate_tables import expected_gpu, read_measurements, read_prices
 from jobs.runtime.planning.spending import Spending
 from jobs.store import run_files
@@ -98,6 +98,7 @@ def prospect(
     work: Work | None = None,
     part: str = "",
     get_bytes: int | None = None,
+    passes: Callable[[], Passes | None] | None = None,
 ) -> Prospect:
     """Return the prospect of `plan`.
 
@@ -108,6 +109,7 @@ def prospect(
         work: the amount of work per row, if rows differ in work.
         part: which table this is, for a job that writes several.
         get_bytes: as in `Prospect`.
+        passes: as in `jobs.runtime.planning.expected_pace.Expectation`.
 
     Raises:
         InputError: there is no such file as `resources.measured=` or `resources.prices=`, or no such
@@ -129,9 +131,18 @@ def prospect(
         work=work,
         calibrates=calibrates,
         part=part,
+        passes=passes,
     )
     cluster = estimates.cluster_of(stages, resources, prices, cores=expectation.cores)
-    return Prospect(name, cfg, plan, needs, expectation, Spending(cluster, cfg.budget), get_bytes)
+    return Prospect(
+        name,
+        cfg,
+        plan,
+        needs,
+        expectation,
+        Spending(cluster, cfg.budget, wait_s=resources.wait_s if resources.autoscaling and stages else 0.0),
+        get_bytes,
+    )
 
 
 def describe_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> Plan:

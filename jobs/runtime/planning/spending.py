@@ -27,13 +27,14 @@ class Spending:
         cluster: the machines.
         budget: an amount in the currency of `resources.prices`, such as 200, or a time, such as 12h or 90min; None: no
             limit.
+        wait_s: longest time until machines that are not yet there have booted, installed packages and loaded a model.
 
     Raises:
         InputError: the budget is neither, or an amount of money without prices of the machines.
     """
 
-    def __init__(self, cluster: "Cluster", budget: str | None) -> None:
-        self.cluster, self._budget = cluster, budget
+    def __init__(self, cluster: "Cluster", budget: str | None, *, wait_s: float = 0.0) -> None:
+        self.cluster, self._budget, self._wait_s = cluster, budget, wait_s
         self._most_hours = math.inf if budget is None else _hours(budget, cluster.per_hour, cluster.unpriced)
         self._began = time.monotonic()
 
@@ -47,11 +48,18 @@ class Spending:
         return bool(self.cluster.per_hour or self._budget)
 
     def plan_lines(self) -> list[str]:
-        """Return the line of a plan about the budget; none without one."""
-        if self._budget is None:
-            return []
-        hours = f"{math.floor(self._most_hours * 60) / 60:,.2f} hours of all machines, after which the run ends"
-        return [f"budget {self._budget}: {hours}; {_KEPT}"]
+        """Return the lines of a plan about the start of the machines and the budget."""
+        lines = []
+        if self._wait_s and self.cluster.prices:
+            price = f"{self.cluster.prices.currency} {self._wait_s / 3600 * self.cluster.per_hour:,.2f}"
+            lines.append(
+                f"start  at most {self._wait_s / 60:,.0f} min and {price} more, until machines have booted, installed "
+                "packages and downloaded a model (resources.wait_s)"
+            )
+        if self._budget is not None:
+            hours = f"{math.floor(self._most_hours * 60) / 60:,.2f} hours of all machines, after which the run ends"
+            lines.append(f"budget {self._budget}: {hours}; {_KEPT}")
+        return lines
 
     def text(self) -> str:
         """Return what has been spent so far, such as `at most USD 3.20 of budget=200`."""

@@ -83,7 +83,7 @@ def result_lines(name: str, manifest: Mapping[str, Any], run: TableRun) -> list[
     lines.append(f"  {_units(len(run.units))}{again}, {manifest['seconds']:,.1f} s")
     expected, took = manifest.get("estimate"), manifest.get("actual")
     if expected and took and max(took["seconds"], expected["seconds"]["high"]) >= LONG_S:
-        lines.append(f"  took {estimates.comparison(expected, took)}")
+        lines += [f"  {line}" for line in estimates.comparison_lines(expected, took)]
     return lines
 
 

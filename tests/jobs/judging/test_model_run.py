@@ -5,21 +5,26 @@ from typing import Any
 
 import pytest
 
+from actors import model_files
 from actors.vlm import chat
 from jobs.checkpoints.vlm import ModelConfig
-from jobs.judging import model_run
+from jobs.judge import JudgeConfig
+from jobs.judging import model_run, prompt_trial, rubric_job
 from jobs.judging.model_run import (
     OBJECTS_READ,
     SIZES_TRIED,
     counted_lines,
+    expected_passes,
     expected_tokens,
     mark_lines,
     prompt_lines,
     sample_sizes,
     tally_lines,
 )
+from jobs.runtime.configuration import config
 from jobs.store.reading import TableSource, open_table
-from tests.factories import image_row, write_units
+from tests.factories import image_row, picture, write_units
+from tests.picture_site import jpeg
 
 
 def test_cut_contexts_and_a_missing_system_turn_are_printed() -> None:
@@ -113,3 +118,39 @@ def test_what_was_shown() -> None:
     ]
     assert lines({"pictures": {"shown": 0, "tokens": 0}}) == lines({}) == []
     assert model_run.PIXELS_PER_TOKEN == 784
+
+
+def test_passes_are_counted_from_the_prompts_of_the_first_items(tmp_path: Path) -> None:
+    """`naive` passes what prompts share with each of them; texts that are written follow a prompt each."""
+    (tmp_path / "a.txt").write_text("joy\nfear\nawe\n", encoding="utf-8")
+    source = write_units(tmp_path / "images", "images", [[{**picture(n), "bytes": jpeg()} for n in range(6)]])
+    keys = [
+        f"input={source}",
+        "rubric=cultural_relevance",
+        f"targets={tmp_path}/a.txt",
+        f"out={tmp_path}/R",
+        "plan=true",
+    ]
+    folder = Path(model_files.resolve("local:qwen2.5-vl-tiny"))
+    stored = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    parts = {}
+    for name, more in {"shared": [], "naive": ["engine=naive"], "float32": ["model.dtype=float32"]}.items():
+        model = ["model=local-tiny", "model.dtype=bfloat16"]
+        cfg = config.load("judge", JudgeConfig, [*keys, *model, "resources=cluster", *more])
+        job = rubric_job.open_job(cfg, rubric_job.check(cfg))
+        (prepare, _), units = rubric_job.judge_stages(cfg, job.targets, job.ratings), rubric_job.units_of(cfg, job)
+        parts[name] = expected_passes(cfg, units, job.reader, prepare, times=2, written=10)
+        if name == "shared":
+            items = prompt_trial.first_items(units, job.reader, 1)
+            ((prompts, whole, once),), remark = prompt_trial.token_counts(items, prepare)
+    shared, naive = parts["shared"], parts["naive"]
+    assert parts["float32"] is None
+    assert shared is not None
+    assert naive is not None
+    assert (prompts, remark) == (3, "")
+    assert (shared.read, naive.read) == (once, whole)
+    assert once < whole < 3 * once
+    assert shared.written == 2 * 3 * 10
+    assert "the prompts of the first 4 items; engine=naive passes " in shared.basis
+    assert shared.gb * 1e9 == pytest.approx(stored / 2, rel=0.02)  # float32 there, bfloat16 on a GPU
+    assert shared.parameters == pytest.approx(stored / 4, rel=0.02)

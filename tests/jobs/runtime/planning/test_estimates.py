@@ -1,5 +1,6 @@
 """Remaining time, GPU-hours and money of a run, estimated from its completed units."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from jobs.runtime.planning.estimates import (
     Spread,
     cluster_of,
     comparison,
+    comparison_lines,
     estimate,
     lines,
     pace_of,
@@ -175,6 +177,30 @@ def test_an_estimate_next_to_what_a_run_took() -> None:
     assert Requests(put=1_000_000, get=5_000_000).price(PRICES) == 5000 + 2000
     assert comparison({}, {"seconds": 5.0, "cpu_hours": 0.004}) == "5.0 s"  # which would be 0.00 hours
     assert comparison({}, {"seconds": 43_200.0, "cpu_hours": 1234.5}) == "43,200.0 s; 1,234.50 CPU-hours"
+
+
+def test_an_upper_estimate_is_marked_and_compared() -> None:
+    pace = Pace(Spread(2.0, 2.0, math.inf), 0, "upper estimate, not measured: …")
+    upper = Forecast(7200, "rows", pace, Requests(), Cluster(8, PRICES, (("m", 1), ("g", 8)), per_hour=19.0, cpus=64))
+    assert upper.seconds == Spread(3600.0, 0.0, 3600.0)
+    printed = lines(upper)
+    assert printed[0] == "pace   2 rows/s or more: upper estimate, not measured: …"
+    assert [line.split(" for ")[0] for line in printed if "at most" in line] == [
+        "time   at most 1:00 h",
+        "CPUs   at most 64.0 CPU-hours on 64",
+        "GPUs   at most 8.0 GPU-hours on 8",
+        "money  USD at most 19.00 at 19.00 per hour",
+    ]
+    took = {"seconds": 900.0, "gpu_hours": 2.0, "machine_hours": 2.25, "money": 4.75, "currency": "USD", "done": 7200}
+    assert comparison_lines(upper.to_json(), {**took, "counted": "rows"}) == [
+        "               estimated        took",
+        "rows           7,200            7,200",
+        "s              at most 3,600.0  900.0",
+        "GPU-hours      at most 8.00     2.00",
+        "machine-hours  at most 9.00     2.25",
+        "USD            at most 19.00    4.75",
+        "estimate: upper estimate, not measured: …",
+    ]
     assert Forecast(5, "rows", None, Requests(), Cluster(8)).to_json()["seconds"] is None
 
 

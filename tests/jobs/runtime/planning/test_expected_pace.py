@@ -16,7 +16,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.runtime.configuration.resources import Demand, Resources, StageResources
-from jobs.runtime.planning.expected_pace import DRIVER_S, Expectation, Lanes, Work, lanes_of, measured_pace
+from jobs.runtime.planning.expected_pace import DRIVER_S, Expectation, Lanes, Passes, Work, lanes_of, measured_pace
 from jobs.runtime.planning.prospects import own_cpus, prospect
 from jobs.runtime.planning.rate_tables import MACHINES_DIFFER, Measurement, Wanted, find, read_gpus, read_measurements
 from jobs.store.files.objects import Object
@@ -269,6 +269,57 @@ def test_gpus_wait_for_the_cores_that_feed_them() -> None:
     assert enough is not None
     assert "wait" not in enough.source
     assert enough.per_s.value == pytest.approx(80)
+
+
+# Parameters (10^9), tokens read and written, and seconds of an H200 for one item (tests/benchmarks/RECORDS.md).
+MEASURED_ON_H200 = [
+    (8.3, 2200, 0, 50 / 1027),  # 50 labels of 20 tokens behind 1,200
+    (8.3, 2200, 0, 50 / 551),
+    (3.75, 2200, 0, 50 / 373),
+    (3.75, 3700, 0, 10 / 87),  # 10 labels of 250
+    (8.3, 3700, 0, 10 / 138),
+    (3.75, 1200, 256, 256 / 4378),  # four texts of 64 tokens
+    (8.3, 1200, 256, 256 / 3085),
+    (8.3, 1.2e6 / 1500, 0, 34.6 / 1500),  # a whole job
+]
+
+
+def passes(parameters: float, read: float, written: float = 0, *, parallel: bool = False) -> Passes:
+    return Passes(parameters * 1e9, 2 * parameters, read, written, parallel, "a model")
+
+
+def test_the_upper_estimate_is_above_what_was_measured_but_of_its_order() -> None:
+    for parameters, read, written, took in MEASURED_ON_H200:
+        factor = passes(parameters, read, written).seconds(read_gpus()["H200"]) / took
+        assert 1 < factor < 15, (parameters, read, written)
+
+
+def test_without_units_and_measurement_the_model_gives_an_upper_estimate() -> None:
+    resources = Resources(judge=StageResources(actors=4, num_gpus=2))
+    gpu = read_gpus()["L40S"]
+    unmeasured = expectation(pools=["judge"], resources=resources, measurements=[])
+    by_layers = replace(unmeasured, gpu=gpu, passes=lambda: passes(10, 1000)).pace(amounts(8), files=[], last={})[0]
+    assert by_layers is not None
+    per_item = 2 * 10e9 * 1000 / 362e12 / 0.1
+    assert by_layers.per_s.low == by_layers.per_s.value == pytest.approx(4 / per_item)  # one of two GPUs works
+    assert by_layers.per_s.high == float("inf")
+    assert "upper estimate, not measured: a model, at 10% of the products and reads of 4 L40S" in by_layers.source
+    both = replace(unmeasured, gpu=gpu, passes=lambda: passes(10, 1000, parallel=True))
+    split = both.pace(amounts(8), files=[], last={})[0]
+    assert split is not None
+    assert split.per_s.value == pytest.approx(8 / per_item)
+    few = both.pace(amounts(2), files=[], last={})[0]
+    assert few is not None
+    assert few.per_s.value == pytest.approx(4 / per_item)  # two units keep two actors busy
+
+    for changes, reason in (
+        ({"gpu": gpu, "passes": lambda: None}, "plan=calibrate does some units, which are kept, and measures the pace"),
+        ({"passes": lambda: passes(10, 1000)}, "with the kind of GPU (resources.gpu=), there is an upper estimate"),
+        ({"gpu": gpu}, "measures the pace"),
+    ):
+        pace, unknown = replace(unmeasured, **changes).pace(amounts(8), files=[], last={})
+        assert pace is None
+        assert unknown.endswith(reason)
 
 
 def test_the_gpu_is_that_of_the_resources_or_of_the_machines_with_prices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,8 @@ def test_the_text_has_the_money_of_all_machines(monkeypatch: pytest.MonkeyPatch)
     assert (spending.is_shown, free.is_shown) == (True, False)
     assert spending.plan_lines()[0].startswith("budget 200: 10.00 hours of all machines")
     assert free.plan_lines() == []
+    (start,) = Spending(PRICED, None, wait_s=1200).plan_lines()
+    assert start.startswith("start  at most 20 min and USD 6.67 more, until machines have booted")
 
 
 @pytest.mark.parametrize("budget", ["0", "0h", "-3", "x", "", "1e3", "3 days", "200 USD", "nan"])
