@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from actors.vlm.model_types import DecodingState, KeysValues, Tensors, Vlm
 
+CACHES = ("past_key_values", "cache_params")  # entry of a model's outputs with its cache; the second is Mamba's
 ROW_KEYS = (*PER_TOKEN, "position_ids")  # entries of the state with a row per prompt, besides the cache
 GRAPH_ATTENTION = "remine_decode"
 GROWTH = 256  # tokens by which the buffers grow, after which the graph is recorded again
@@ -75,13 +76,24 @@ def _hide_generation_config(model: Vlm) -> Iterator[None]:
 
 
 def encode_once(model: Vlm, input_ids: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
-    """Run the prompts through the model; return (logits of the last position, state to continue from)."""
+    """Run the prompts through the model; return (logits of the last position, state to continue from).
+
+    Raises:
+        NotImplementedError: the model returns no cache that can be repeated.
+    """
     outputs = model(
         **model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **state), return_dict=True
     )
     names = (*ROW_KEYS, "use_cache", "logits_to_keep")
     state = {name: value for name, value in state.items() if name in names and value is not None}
-    return outputs.logits[:, -1:], state | {"past_key_values": outputs.past_key_values}
+    caches = {name: outputs[name] for name in CACHES if hasattr(outputs.get(name), "layers")}
+    if not caches:  # RWKV and xLSTM have caches of other classes, GPT has none
+        raise NotImplementedError("its class returns no cache of keys and values, or of states")
+    return outputs.logits[:, -1:], state | caches
+
+
+def _cache_name(state: DecodingState) -> str:
+    return next(name for name in CACHES if name in state)
 
 
 def repeated(state: DecodingState, repeats: int, *, rows: int, copied: bool = False) -> DecodingState:
@@ -93,12 +105,13 @@ def repeated(state: DecodingState, repeats: int, *, rows: int, copied: bool = Fa
     """
     import torch
 
-    cache = copy.deepcopy(state["past_key_values"]) if copied else state["past_key_values"]
+    name = _cache_name(state)
+    cache = copy.deepcopy(state[name]) if copied else state[name]
     if repeats > 1:  # not `batch_repeat_interleave`, which layers of linear attention do not have
         order = torch.arange(rows).repeat_interleave(repeats)
         for layer in cache.layers:
             layer.reorder_cache(order)
-    result = state | {"past_key_values": cache}
+    result = state | {name: cache}
     for name in ROW_KEYS:
         if name in state:  # Qwen's positions have another axis before the rows
             axis = state[name].ndim - 2 if name == "position_ids" else 0

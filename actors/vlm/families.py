@@ -28,8 +28,6 @@ STATE_LAYERS = (
 BY_PLACE = ("attn_temperature_tuning",)
 # Vision towers that have been tried with `actors.vlm.attention.attend_in_pictures`, which only GPUs use.
 TOWERS_WITH_SEGMENTS = ("qwen2_5_vl", "qwen3_vl")
-# Architectures whose prompts give the same texts in a batch as alone, with pictures and padding.
-BATCHED = (*TOWERS_WITH_SEGMENTS, "llava_next", "mllama", "gemma3", "smolvlm", "idefics3", "llama", "qwen2", "qwen3")
 # Architectures that were tried on GPUs in half precision, whose rounding hides differences: nothing compares the logits
 # of steps that are recorded as a graph, and pictures of other prompts can change likelihoods by less than the rounding.
 TRIED_ON_GPUS = (*TOWERS_WITH_SEGMENTS, "llama", "qwen2", "qwen3")
@@ -124,7 +122,8 @@ def packs(config: PretrainedConfig) -> bool:
 
 def base_model(model: Vlm) -> Any:
     """Return the model without its output layer, which transformers' own `base_model` is not in all releases."""
-    return getattr(model, "model", model)
+    prefix = getattr(model, "base_model_prefix", "")  # GPT-2's is `transformer`
+    return getattr(model, "model", None) or getattr(model, prefix, None) or model
 
 
 def language_model(model: Vlm) -> Any:

@@ -13,30 +13,28 @@ its texts are bitwise reproducible on the same machine and versions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from actors.ids import content_id
-from actors.vlm import decoding, errors, families, memory, model_inputs
+from actors.vlm import decoding_ways, errors, memory, model_inputs
 from actors.vlm.chat import ChatEncoder
-from actors.vlm.decoding import GraphDecoder, advance, draw, encode_once, repeated, run_custom
+from actors.vlm.decoding import draw
+from actors.vlm.decoding_ways import DecodingWays, Way, decode
 from actors.vlm.engines import NaiveEngine
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.model_inputs import collate
 from actors.vlm.settings import Sampling
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import GenerationConfig
 
     from actors.vlm.model_types import Inputs, Tensors, Vlm, WithEnds
 
 MIN_BUDGET = 64 << 20  # bytes
 # Bytes per entry of the vocabulary and row: logits, their softmax and its running sum in float64.
 LOGIT_BYTES = 24
-PADDING_SHARE = 0.2  # largest share of padding in a group's shortest prompt; padding is wasted computation
 log = logging.getLogger(__name__)
 _OUT_OF_MEMORY = ScoringError("out_of_memory", "the device's memory does not hold this prompt")
 
@@ -86,7 +84,7 @@ class TextGenerator:
         self._row_bytes = int(text.vocab_size) * LOGIT_BYTES
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._budget = budget
-        self._warns_of_family = model.config.model_type not in families.BATCHED
+        self._ways = DecodingWays(model, pad_id=pad_id)
         self.on_tokens: Callable[[int], None] | None = None
 
     def generate(
@@ -111,20 +109,20 @@ class TextGenerator:
             else:
                 fitting.setdefault(frozenset(prompts[place]), []).append(place)
         samples = len(seeds[0]) if seeds else 0
-        waiting = [
-            group
-            for names, places in fitting.items()
-            for group in self._groups(places, lengths, samples, sampling.max_tokens, joins=self._joins(names))
-        ]
+        waiting: list[tuple[Way, list[int]]] = []
+        for places in fitting.values():
+            way = self._way([prompts[place] for place in places], sampling)
+            groups = self._groups(places, lengths, samples, sampling.max_tokens, way=way)
+            waiting += [(way, group) for group in groups]
         while waiting:
-            group = waiting.pop(0)
-            texts = self._attempt(group, prompts, seeds, sampling)
+            way, group = waiting.pop(0)
+            texts = self._attempt(group, prompts, seeds, sampling, way=way)
             if texts is None:  # out of memory: split the group; a single prompt must fit
                 if len(group) == 1:
                     results[group[0]] = _OUT_OF_MEMORY
                     continue
                 middle = len(group) // 2
-                waiting[:0] = [group[:middle], group[middle:]]
+                waiting[:0] = [(way, group[:middle]), (way, group[middle:])]
                 self._halve()
                 continue
             for place, result in zip(group, texts, strict=True):
@@ -142,23 +140,6 @@ class TextGenerator:
         values = NaiveEngine(self.model).log_probabilities(whole, last=len(tokens))
         return [float(values[number, token]) for number, token in enumerate(tokens)]
 
-    def _joins(self, names: Collection[str]) -> Callable[[int, int], bool]:
-        """Return which prompts with tensors of these `names` may be in one group, given their two lengths.
-
-        Only the listed families are known to give the same texts in a batch. Other families may have tensors that hold
-        indices into others (Molmo 2's `image_token_pooling`), which `collate` would have to shift, and other ways to
-        pad. Their prompts of text pass together if they need no padding, those with pictures one at a time.
-        """
-        kind = self.model.config.model_type
-        if kind in families.BATCHED:
-            return lambda longest, length: length >= longest * (1 - PADDING_SHARE)
-        if set(model_inputs.PER_TOKEN).issuperset(names):
-            return lambda longest, length: length == longest
-        if self._warns_of_family:
-            self._warns_of_family = False
-            log.warning("model %r: not tried in batches; each prompt with a picture passes alone, slower", kind)
-        return lambda longest, length: False
-
     def _groups(
         self,
         places: Sequence[int],
@@ -166,7 +147,7 @@ class TextGenerator:
         samples: int,
         max_tokens: int,
         *,
-        joins: Callable[[int, int], bool],
+        way: Way,
     ) -> Iterator[list[int]]:
         """Yield groups of prompts of similar length, longest first, each as large as the budget allows.
 
@@ -181,7 +162,7 @@ class TextGenerator:
             need = rows * ((longest + max_tokens) * self._token_bytes + self._row_bytes)
             is_full = need > budget or (self.group_rows is not None and rows > self.group_rows)
             ends_early = self.max_positions is not None and longest + max_tokens > self.max_positions
-            fits = joins(longest, lengths[place]) and (lengths[place] == longest or not ends_early)
+            fits = decoding_ways.fits(way, longest, lengths[place]) and (lengths[place] == longest or not ends_early)
             if group and (is_full or not fits):
                 yield group
                 group = []
@@ -205,15 +186,17 @@ class TextGenerator:
         prompts: Sequence[Tensors],
         seeds: Sequence[Sequence[int]],
         sampling: Sampling,
+        *,
+        way: Way,
     ) -> list[list[Generated] | ScoringError] | None:
         """Return the results of a group; None if memory ran out."""
         import torch
 
         try:
-            return list(self._group([prompts[place] for place in group], [seeds[place] for place in group], sampling))
+            chosen = [prompts[place] for place in group]
+            return list(self._group(chosen, [seeds[place] for place in group], sampling, way=way))
         except Exception as error:
-            if errors.is_fatal(error):
-                raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
+            self._raise_if_fatal(error)
             is_scarce, reason = errors.is_out_of_memory(error), errors.reason(error)
         # outside the except clause, whose traceback would keep the failed group's memory alive
         if is_scarce:
@@ -221,72 +204,56 @@ class TextGenerator:
                 torch.cuda.empty_cache()
             return None
         if len(group) > 1:  # the prompt that fails must not fail the others
-            alone = (self._attempt([place], prompts, seeds, sampling) or [_OUT_OF_MEMORY] for place in group)
+            alone = (self._attempt([place], prompts, seeds, sampling, way=way) or [_OUT_OF_MEMORY] for place in group)
             return [result for results in alone for result in results]
         return [reason]
 
-    def _group(
-        self, prompts: Sequence[Tensors], seeds: Sequence[Sequence[int]], sampling: Sampling
-    ) -> Iterator[list[Generated]]:
-        samples = len(seeds[0])
+    def _way(self, prompts: Sequence[Tensors], sampling: Sampling) -> Way:
+        """Return how prompts with the same tensors are decoded. Raises EngineError if the device failed."""
+        try:
+            return self._ways.of(prompts, steps=self._steps(prompts, sampling))
+        except Exception as error:
+            self._raise_if_fatal(error)
+            raise
+
+    def _steps(self, prompts: Sequence[Tensors], sampling: Sampling) -> int:
+        """Return how many tokens may follow the longest of some prompts."""
+        if self.max_positions is None:
+            return sampling.max_tokens
         longest = max(int(prompt["input_ids"].shape[1]) for prompt in prompts)
-        steps = sampling.max_tokens
-        if self.max_positions is not None:
-            steps = min(steps, self.max_positions - longest)
+        return min(sampling.max_tokens, self.max_positions - longest)
+
+    def _raise_if_fatal(self, error: Exception) -> None:
+        if errors.is_fatal(error):
+            raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
+
+    def _group(
+        self, prompts: Sequence[Tensors], seeds: Sequence[Sequence[int]], sampling: Sampling, *, way: Way
+    ) -> Iterator[list[Generated]]:
         streams = [np.random.Generator(np.random.Philox(seed)) for prompt_seeds in seeds for seed in prompt_seeds]
-        inputs = collate(prompts, pad_id=self.pad_id)
-        rows = self._run(inputs, streams=streams, samples=samples, steps=steps, sampling=sampling)
-        for first in range(0, len(rows), samples):
-            yield rows[first : first + samples]
-
-    def _run(
-        self,
-        inputs: Tensors,
-        *,
-        streams: Sequence[np.random.Generator],
-        samples: int,
-        steps: int,
-        sampling: Sampling,
-    ) -> list[Generated]:
-        import torch
-
         texts: list[list[int]] = [[] for _ in streams]
         has_ended: list[bool] = [False] * len(streams)
 
-        def decode(model: Vlm, input_ids: Tensor, generation_config: GenerationConfig, **state: Any) -> Tensor:
-            logits, state = encode_once(model, input_ids, state)
-            logits = logits.repeat_interleave(samples, dim=0)
-            recorded: GraphDecoder | None = None
-            if decoding.can_record(model, steps=steps):
-                recorded = GraphDecoder(model, state, samples=samples, steps=steps)
-            else:
-                state = repeated(state, samples, rows=len(input_ids))
-                input_ids = input_ids.repeat_interleave(samples, dim=0)
-            for step in range(steps):
-                numbers = [stream.random() for stream in streams]
-                chosen = draw(logits[:, -1], numbers, sampling)
-                if self.on_tokens is not None:
-                    self.on_tokens(has_ended.count(False))
-                for row, token in enumerate(chosen.tolist()):
-                    if has_ended[row]:
-                        continue
-                    if token in self.ends:
-                        has_ended[row] = True
-                    else:
-                        texts[row].append(token)
-                if all(has_ended) or step == steps - 1:
-                    break
-                if recorded is not None:
-                    logits = recorded.step(chosen)[:, None]
+        def choose(logits: Tensor) -> Tensor | None:
+            chosen = draw(logits, [stream.random() for stream in streams], sampling)
+            if self.on_tokens is not None:
+                self.on_tokens(has_ended.count(False))
+            for row, token in enumerate(chosen.tolist()):
+                if has_ended[row]:
                     continue
-                input_ids = torch.cat([input_ids, chosen[:, None].to(input_ids.device)], dim=1)
-                logits, state = advance(model, input_ids, state, tokens=1)
-            return input_ids
+                if token in self.ends:
+                    has_ended[row] = True
+                else:
+                    texts[row].append(token)
+            return None if all(has_ended) else chosen
 
-        run_custom(self.model, inputs, decode, pad_id=self.pad_id, steps=steps)
-        return [
+        samples, steps = len(seeds[0]), self._steps(prompts, sampling)
+        decode(self.model, prompts, way, pad_id=self.pad_id, samples=samples, steps=steps, choose=choose)
+        rows = [
             Generated(tokens, "stop" if ended else "length") for tokens, ended in zip(texts, has_ended, strict=True)
         ]
+        for first in range(0, len(rows), samples):
+            yield rows[first : first + samples]
 
 
 def text_ends(model: WithEnds, chat: ChatEncoder) -> list[int]:

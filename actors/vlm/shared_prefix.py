@@ -112,20 +112,24 @@ def last_layer_at(model: Vlm, nodes: Tensor | None) -> Iterator[None]:
     Args:
         nodes: [n] indices of the tokens in the flattened pass, int64; None: all.
     """
-    feed = None if nodes is None else getattr(language_model(model).layers[-1], "mlp", None)
+    layers = getattr(language_model(model), "layers", None)  # GPT-2 and others name them differently
+    feed = None if nodes is None or layers is None else getattr(layers[-1], "mlp", None)
     if feed is None or nodes is None:
         yield
         return
     import torch
 
+    places = nodes if nodes.numel() else nodes.new_zeros(1)  # a pass shows what the feed-forward returns
     whole, before = feed.forward, feed.__dict__.get("forward")  # accelerate replaces `forward` on the instance
 
-    def partial(hidden: Tensor) -> Tensor:
+    def partial(hidden: Tensor, *others: Any) -> Any:
+        if others:  # ERNIE 4.5 VL's kinds of tokens, for instance
+            return whole(hidden, *others)
         output = torch.zeros_like(hidden)
-        if nodes.numel():
-            places = upload(nodes, hidden.device)
-            output.view(-1, hidden.shape[-1])[places] = whole(hidden.reshape(-1, hidden.shape[-1])[places][None])[0]
-        return output
+        result = whole(hidden.reshape(-1, hidden.shape[-1])[upload(places, hidden.device)][None])
+        is_tuple = isinstance(result, tuple)  # gpt-oss adds its router's scores, which nothing reads
+        output.view(-1, hidden.shape[-1])[upload(places, hidden.device)] = (result[0] if is_tuple else result)[0]
+        return (output, *result[1:]) if is_tuple else output
 
     feed.forward = partial
     try:

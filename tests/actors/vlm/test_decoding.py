@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from actors.vlm import decoding, generation
+from actors.vlm import decoding, decoding_ways
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.decoding import _hide_generation_config, advance, draw, encode_once, repeated, run_custom
 from actors.vlm.generation import Generated, TextGenerator
@@ -60,6 +60,9 @@ def test_a_copied_cache_can_be_repeated_again(repeats: int) -> None:
     assert cache.rows == [0, 1]
 
 
+CACHE = Cache([0])
+
+
 class Model:
     """Notes what it is asked; its logits are the numbers of the tokens."""
 
@@ -80,7 +83,8 @@ class Model:
 
     def __call__(self, input_ids: torch.Tensor, *, return_dict: bool) -> Any:
         assert return_dict
-        return SimpleNamespace(logits=input_ids[..., None].float(), past_key_values="cache")
+        outputs: Any = {"past_key_values": CACHE}
+        return type("Outputs", (dict,), {"logits": input_ids[..., None].float()})(outputs)
 
 
 def test_prompts_are_run_once_and_rows_are_kept_for_what_follows() -> None:
@@ -90,7 +94,7 @@ def test_prompts_are_run_once_and_rows_are_kept_for_what_follows() -> None:
     before = {"attention_mask": mask, "pixel_values": "pictures", "use_cache": True, "logits_to_keep": None}
     logits, after = encode_once(model, ids, before)
     assert logits.tolist() == [[[3.0]]]
-    assert after == {"attention_mask": mask, "use_cache": True, "past_key_values": "cache"}
+    assert after == {"attention_mask": mask, "use_cache": True, "past_key_values": CACHE}
     assert model.prepared[0]["pixel_values"] == "pictures"
     assert model.prepared[0]["is_first_iteration"] is True
 
@@ -159,7 +163,8 @@ def texts(model: Any, processor: Any, *, max_tokens: int = 40, temperature: floa
 def test_buffers_give_the_texts_of_a_growing_cache(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, processor = load(name)
     model = copy.deepcopy(model).double()  # in float32 a number may fall within rounding of two tokens' boundary
-    monkeypatch.setattr(generation, "PADDING_SHARE", 1.0)  # prompts of any length in a group: there is padding
+    monkeypatch.setattr(decoding_ways, "PADDING_SHARE", 1.0)  # prompts of any length in a group: there is padding
+    monkeypatch.setattr(decoding_ways.DecodingWays, "of", lambda *_, **__: "padded")
     expected = texts(model, processor)
     monkeypatch.setattr(decoding, "can_record", lambda *_, **__: True)
     monkeypatch.setattr(decoding, "GROWTH", 16)  # they grow twice

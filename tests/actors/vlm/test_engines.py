@@ -153,7 +153,7 @@ def test_the_last_feed_forward_sees_the_answers_tokens_alone(
     try:
         for engine in ("cascade", "batched"):
             assert far(scores_of(ClosedSetScorer(model, processor, engine=engine).score(requests())), expected) < 1e-4
-        assert seen == [3, 3]  # three requests, by either engine; of the prefix, none
+        assert seen == [1, 3, 1, 3]  # one token of the prefix, and three requests, by either engine
         assert feed.forward is counting
     finally:
         del feed.forward

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.vlm import generation
+from actors.vlm import decoding_ways
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.decoding import draw
 from actors.vlm.errors import EngineError, ScoringError
@@ -45,7 +45,9 @@ def engine(vlm: tuple[Any, Any], chat: ChatEncoder) -> TextGenerator:
 @pytest.fixture(autouse=True)
 def pad_freely() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generation, "PADDING_SHARE", 1.0)  # prompts of any length in one group, so that there is padding
+        patch.setattr(
+            decoding_ways, "PADDING_SHARE", 1.0
+        )  # prompts of any length in one group, so that there is padding
         yield
 
 
@@ -119,6 +121,7 @@ def test_prompts_without_a_picture_take_none_from_others(
 def test_the_picture_is_encoded_once_for_all_samples(
     vlm: tuple[Any, Any], engine: TextGenerator, prompts: list[dict[str, Any]]
 ) -> None:
+    engine.generate(prompts[:1], seeds=[[1]], sampling=SHORT)  # the way is compared with whole passes
     calls = []
     hook = vlm[0].model.visual.register_forward_hook(lambda *seen: calls.append(1))
     lengths: list[int] = []
@@ -232,7 +235,7 @@ def test_the_models_end_is_each_prompts_own(engine: TextGenerator, prompts: list
 def test_the_machines_memory_is_memory(
     engine: TextGenerator, prompts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def scarce(*_: Any) -> Any:
+    def scarce(*_: Any, **__: Any) -> Any:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr(engine, "_group", scarce)
@@ -249,11 +252,11 @@ def test_out_of_memory_halves_the_groups_until_they_fit(
 
     real, sizes = engine._group, []
 
-    def scarce(group: Any, *rest: Any) -> Any:
+    def scarce(group: Any, *rest: Any, **options: Any) -> Any:
         sizes.append(len(group))
         if len(group) > 1:
             raise torch.OutOfMemoryError("no")
-        return real(group, *rest)
+        return real(group, *rest, **options)
 
     before = engine.budget()
     expected = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
@@ -261,7 +264,7 @@ def test_out_of_memory_halves_the_groups_until_they_fit(
     assert engine.generate(prompts, seeds=SEEDS, sampling=SHORT) == expected
     assert sizes == [2, 1, 1]
     assert engine.budget() == before // 2
-    monkeypatch.setattr(engine, "_group", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("no")))
+    monkeypatch.setattr(engine, "_group", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError("no")))
     generated = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
     assert {one.kind for one in generated} == {"out_of_memory"}  # type: ignore[union-attr]
     assert engine.budget() == before // 4  # each group that is too large halves it
@@ -273,19 +276,21 @@ def test_a_group_that_fails_is_asked_prompt_by_prompt(
     real = engine._group
     expected = engine.generate(prompts[1:], seeds=SEEDS[1:], sampling=SHORT)
 
-    def fail(group: Any, *rest: Any) -> Any:
+    def fail(group: Any, *rest: Any, **options: Any) -> Any:
         if len(group) > 1:
             raise ValueError("together")
         if group[0] is prompts[0]:
             raise MemoryError
-        return real(group, *rest)
+        return real(group, *rest, **options)
 
     monkeypatch.setattr(engine, "_group", fail)
     refused, written = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
     assert [written] == expected
     assert isinstance(refused, ScoringError)
     assert refused.kind == "out_of_memory"
-    monkeypatch.setattr(engine, "_group", lambda *_: (_ for _ in ()).throw(RuntimeError("CUDA error: device lost")))
+    monkeypatch.setattr(
+        engine, "_group", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("CUDA error: device lost"))
+    )
     with pytest.raises(EngineError, match="device lost"):
         engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
 
@@ -297,15 +302,17 @@ def test_groups_keep_to_the_budget_and_to_like_lengths(vlm: tuple[Any, Any], mon
     lengths = [100, 100, 100, 90, 10]
 
     def groups(prompts: int) -> list[list[int]]:
-        return list(engine._groups(range(prompts), lengths, 2, 20, joins=engine._joins({"input_ids"})))
+        return list(engine._groups(range(prompts), lengths, 2, 20, way="padded"))
 
     assert groups(5) == [[0, 1, 2], [3, 4]]
-    monkeypatch.setattr(generation, "PADDING_SHARE", 0.2)
+    monkeypatch.setattr(decoding_ways, "PADDING_SHARE", 0.2)
     assert groups(5) == [[0, 1, 2], [3], [4]]
     engine._budget = 1
     assert groups(2) == [[0], [1]]
     engine._budget, engine.group_rows = 100 * row, 4
     assert groups(4) == [[0, 1], [2, 3]]
+    assert list(engine._groups(range(4), lengths, 1, 20, way="equal")) == [[0, 1, 2], [3]]
+    assert list(engine._groups(range(2), lengths, 1, 20, way="alone")) == [[0], [1]]
 
 
 def test_draws_follow_the_likelihoods() -> None:

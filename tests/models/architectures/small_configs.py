@@ -9,6 +9,7 @@ PICTURE = 112  # pixels
 SCALE = 8.0
 SCALES = dict.fromkeys("cohere ctrl granite hy_v3 hy_v4 inkling_text llama4 nanochat".split(), 14.0)
 SCALES["minicpm3"] = 2.0  # at 8, log-likelihoods of transformers in float32 are 3e-4 from those in float64
+SCALES |= dict.fromkeys(("mamba", "mamba2", "falcon_mamba"), 2.0)  # the same, of states that rounding accumulates in
 # Sizes by attribute. A mixture routes to two of four experts; windows are shorter than the prompts.
 SIZES: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "n_embd", "d_model", "embed_dim", "dim", "embedding_size"), WIDTH),
