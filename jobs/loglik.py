@@ -139,7 +139,7 @@ def _checked(cfg: LoglikConfig) -> tuple[AskedPrompt, list[str]]:
         prompt_trial.check(cfg)
         prompt = prompt_for_labels(cfg.prompt)
         prompt.check_model(cfg)
-        check_start(prompt.start, f"prompt={prompt.instruction.name}: start")
+        check_start(cfg, prompt.start, f"prompt={prompt.instruction.name}: start")
     except ValueError as error:
         raise as_input_error(error) from error
     return prompt, targets

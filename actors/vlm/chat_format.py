@@ -137,11 +137,7 @@ class ChatFormat:
             ValueError: the template opens a thought, and nothing in it says what ends it.
         """
         if (answer := self.turn.answer) is None:
-            raise ValueError(
-                f"the model's chat template opens a thought ({self.turn.opened}) and does not say what closes it, so "
-                "that answers would be scored inside it; close it in the prompt (answer_start, start), or by a "
-                "variable of the template (model.template)"
-            )
+            raise ValueError(self.turn.no_answer)
         return answer.of(self.render(messages, variables=answer.variables))
 
     def token_starts(self, text: str) -> list[int]:

@@ -78,6 +78,46 @@ def check_template(
         raise ValueError(reason)
 
 
+def check_answering(
+    model: str,
+    variables: Mapping[str, Any],
+    *,
+    start: str = "",
+    revision: str | None = None,
+    local_only: bool = False,
+) -> None:
+    """Check that a model can answer at once: its prompts open no thought, or one that can be closed.
+
+    Args:
+        model: as for `check_vlm`.
+        start: the beginning of the model's turn, which may close the thought itself.
+        variables: of its chat template, such as those of `ModelSettings.template`.
+        local_only: whether to read only a folder or the hub's cache, and to build nothing.
+
+    Raises:
+        ValueError: answers would be scored inside a thought, or the model cannot be reached.
+    """
+    if is_local(model) or (local_only and not _is_here(model, revision)):
+        return
+    from actors.vlm.model_turn import turn_of_template
+
+    files = _files(model, revision, local_only=local_only)
+    try:
+        tokenizer = parse_json(files.read(TEMPLATE_KEYS_IN[0]) or "{}")
+        special = {name: _content(value) for name, value in tokenizer.items() if name.endswith("_token")}
+        response = tokenizer.get("response_template")
+    except (ValueError, AttributeError):  # a damaged file, which loading reports
+        return
+    turn = turn_of_template(_template(files), variables, special=special, response=response)
+    if turn is not None and turn.answer is None and not turn.marks.pattern.search(start):
+        raise ModelError(turn.no_answer, model)
+
+
+def _content(token: Any) -> str:
+    """Return the text of a special token in a tokenizer's config."""
+    return str(token.get("content", "") if isinstance(token, dict) else token or "")
+
+
 def check_quantised(
     model: str, *, dtype: str, gpus: float, revision: str | None = None, local_only: bool = False
 ) -> None:

@@ -75,6 +75,15 @@ class ModelTurn(NamedTuple):
     answer: AnswerOpening | None
     end: str | None
 
+    @property
+    def no_answer(self) -> str:
+        """Why the model cannot answer at once, and what to do; for a turn without `answer`."""
+        return (
+            f"the model's chat template opens a thought ({self.opened}) and does not say what closes it, so that "
+            "answers would be scored inside it; close it in the prompt (answer_start, start), or by a variable of the "
+            "template (model.template)"
+        )
+
 
 class _Finished(NamedTuple):
     """A finished turn: the texts before and after its answer, and those around its thought, if it has one."""
@@ -164,6 +173,44 @@ def read_turn(render: Render, *, switches: Iterable[str] = (), response: Mapping
     if not marks.closes(opened):
         answer = _switched(render, switches, marks) or answer
     return ModelTurn(marks, tuple(texts), mark, before, after, answer, finished.after if finished else None)
+
+
+def turn_of_template(
+    source: str, variables: Variables, *, special: Mapping[str, str], response: Mapping[str, Any] | None
+) -> ModelTurn | None:
+    """Return how a model's turn begins, without its tokenizer; None if the template cannot be rendered so.
+
+    Args:
+        source: the template.
+        variables: those that the user set.
+        special: the tokenizer's special tokens by the names under which templates read them.
+        response: as for `read_turn`.
+    """
+    from transformers.utils.chat_template_utils import _compile_jinja_template
+
+    try:
+        template = _compile_jinja_template(source)
+        _, names = variables_of(source)
+    except (jinja2.TemplateError, TypeError, ValueError):
+        return None
+
+    set_by_user = dict(variables)
+
+    def render(messages: list[dict[str, Any]], *, open_turn: bool = True, variables: Variables | None = None) -> str:
+        options = {**special, **set_by_user, **(variables or {}), "add_generation_prompt": open_turn, "tools": None}
+        try:
+            text = str(template.render(messages=messages, **options))
+        except (jinja2.TemplateError, TypeError):
+            text = ""
+        if text and "'type'" not in text:
+            return text
+        texts = [{**message, "content": message["content"][0]["text"]} for message in messages]
+        return str(template.render(messages=texts, **options))  # templates of text models accept only strings
+
+    try:
+        return read_turn(render, switches=[name for name in names if name not in set_by_user], response=response)
+    except (jinja2.TemplateError, TypeError, ValueError):
+        return None
 
 
 def _marks(

@@ -87,17 +87,23 @@ Config = TypeVar("Config", bound=SeveralModelsConfig)
 Checked = TypeVar("Checked")
 
 
-def check_start(start: str, key: str) -> None:
+def check_start(cfg: AsksModelConfig, start: str, key: str, *, is_scored: bool = True) -> None:
     """Check that the beginning of the model's turn leaves no thought open, inside which answers would be scored.
 
     Args:
         key: what has the start, for the message.
+        is_scored: whether answers are scored after the start, rather than after the model's own words.
 
     Raises:
-        ValueError: it does.
+        ValueError: the start opens a thought, or the model's prompt opens one that nothing closes.
     """
+    from actors.vlm.model_checks import check_answering
+
     if mark := ANY.unclosed(start):
         raise ValueError(f"{key}: opens a thought ({mark}) that it does not close; close it, or leave it out")
+    if is_scored:
+        model, local_only = cfg.model, cfg.only_plans
+        check_answering(model.checkpoint, model.template, start=start, revision=model.revision, local_only=local_only)
 
 
 def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:

@@ -97,7 +97,8 @@ def check(cfg: MethodConfig) -> CheckedKeys:
             default_targets(rubric, targets)
         own_questions.check(cfg, rubric)
         sees_pictures = check_model(cfg)
-        check_start(rubric.answer_start, f"rubric={rubric.name}: answer_start")
+        key = f"rubric={rubric.name}: answer_start"
+        check_start(cfg, rubric.answer_start, key, is_scored=cfg.method == "closed")
         _check_family(cfg)
         return CheckedKeys(rubric, targets, sees_pictures)
     except InputError:

@@ -96,6 +96,27 @@ def test_a_start_that_leaves_a_thought_open_is_refused(
     assert "opens a thought (<think>) that it does not close" in capsys.readouterr().err
 
 
+def test_a_thought_that_nothing_closes_is_refused_before_a_machine_starts(
+    write: Write, images: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(write("◁ think▷"))
+    template = folder / "chat_template.jinja"
+    refuses = "{{ raise_exception('no') }}"
+    only_questions = "{% for m in messages %}{% if m.role != 'user' %}" + refuses + "{% endif %}{% endfor %}"
+    question = {"name": "shown", "text": "Is it?", "answers": [1, 2]}
+    for start, code in (("", 2), ("So:", 2), ("</think> So:", 0)):
+        template.write_text(only_questions + template.read_text(encoding="utf-8"), encoding="utf-8")
+        rubric = {"name": "mood", "questions": [question], **({"answer_start": start} if start else {})}
+        (tmp_path / "mood.yaml").write_text(json.dumps(rubric), encoding="utf-8")
+        keys = [f"input={images}", f"model.checkpoint={folder}", f"out={tmp_path}/out", f"rubric={tmp_path}/mood.yaml"]
+        assert cli.main("judge", [*keys, "plan=true"]) == code, start
+        if code:
+            assert cli.main("judge", keys) == code
+            assert capsys.readouterr().err.count("does not say what closes it") == 2
+    assert cli.main("loglik", [*keys[:3], "targets=[Peru,Chile]", "plan=true"]) == 2
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.usefixtures("in_process")
 def test_closed_answers_follow_the_closed_thought_and_texts_leave_it_out(write: Write, tmp_path: Path) -> None:
     from tests.actors.vlm.helpers import png
