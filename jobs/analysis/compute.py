@@ -18,6 +18,7 @@ from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.metric import Metric
 from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion, of_rubric
 from jobs.metrics.suite import version_metrics
+from jobs.store.hashing import Hashes
 
 MOST_TARGETS = 12  # up to this number, targets are subgroups by default
 
@@ -69,7 +70,10 @@ def question_metrics(
             kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
             rated = RatedQuestion(
                 reduced.answers.of_raters(kept),
-                _context(reduced, raters, items, of_question, ids=reduction.ids, scale=bounds),
+                replace(
+                    _context(reduced, raters, items, of_question, ids=reduction.ids, scale=bounds),
+                    first_half=_first_half(reduction.units.of(reduced.item)),
+                ),
                 of_question,
                 inverted=question in settings.inverted,
                 unscaled=group.unscaled if bounds[0] else frozenset(),
@@ -168,6 +172,11 @@ def _context(
         names=None if ids is None else _unit_names(reduced, ids),
         assigned=items.assignments.of(reduced.key[0], reduced.item),
     )
+
+
+def _first_half(units: Hashes) -> NDArray[np.bool_]:
+    """Return whether each unit is in the first half, which depends on nothing but its hash, uint64[items]."""
+    return np.asarray((units * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(63) == 0)
 
 
 def _subgroups(attribute: str, reduced: Reduced, items: Items) -> dict[str, NDArray[np.bool_]]:

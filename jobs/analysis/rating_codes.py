@@ -1,7 +1,7 @@
 """Any number of ratings as compact codes: one file per question in a temporary folder, read one question at a time.
 
-Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes per rating and 20 per
-item, and about 50 per rating at the peak with all metrics. A question is sorted in chunks of its items. Items are
+Memory holds a batch, the names of raters, targets and answers, and later one question: 20 bytes per rating and 20 per
+item, and about 55 per rating at the peak with all metrics. A question is sorted in chunks of its items. Items are
 identified by a 64-bit hash of their id (with 50 million items, the probability of any collision is 1 in 15,000).
 """
 
@@ -36,12 +36,13 @@ ROW = np.dtype(
         ("status", "i1"),
         ("score", "f8"),
         ("outside", "f4"),  # outside_mass
+        ("top", "f4"),  # the highest probability of an answer
         *((name, "?") for name in MARKS),
     ]
 )
 CHUNK = 1 << 21  # rows of a question that are sorted at a time
 MAX_OPEN = 256  # files; with more questions, files are closed and reopened
-_OF_MODELS = ("outside_mass", *MARKS)  # columns that ratings by people may lack
+_OF_MODELS = ("outside_mass", "probabilities", *MARKS)  # columns that ratings by people may lack
 
 
 class Reduction:
@@ -139,6 +140,7 @@ class Reduction:
         rows["outside"] = np.nan
         if "outside_mass" in batch.column_names:
             rows["outside"] = batch["outside_mass"].cast(pa.float32()).to_numpy(zero_copy_only=False)
+        rows["top"] = _highest(batch["probabilities"]) if "probabilities" in batch.column_names else np.nan
         for name in MARKS:
             has_mark = name in batch.column_names
             rows[name] = pc.is_valid(batch[name]).to_numpy(zero_copy_only=False) if has_mark else False
@@ -360,6 +362,17 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
         whole = whole.cast(whole.type.value_type)
     coded = pc.dictionary_encode(whole, null_encoding="encode")
     return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _highest(lists: pa.ChunkedArray) -> NDArray[np.float32]:
+    """Return float32[rows], the highest number of each list, NaN for a null or empty one."""
+    highest = np.full(len(lists), np.nan, np.float32)
+    length = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    if length.any():
+        numbers = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(length)
+        highest[rows] = np.maximum.reduceat(numbers, np.cumsum(length)[rows] - length[rows])
+    return highest
 
 
 def _compact(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -91,7 +91,7 @@ class QuestionTally:
         self._ended = np.zeros((len(raters), len(STATUSES)), np.int64)
         self._asked = np.zeros(len(raters), np.int64)
         self._double = self._double_by_people = 0
-        self._answers = Growing(n, item="i4", rater="i2" if len(raters) < 1 << 15 else "i4", value="i2", score="f8")
+        self._answers = Growing(n, item="i4", rater="i2" if len(raters) < 1 << 15 else "i4", value="i2", score="f8", top="f4")
         self._units = Growing(n, item="u8", target="i4", asked="?", reported="?")
 
     def add(self, rows: NDArray[Any]) -> None:
@@ -100,10 +100,12 @@ class QuestionTally:
         unit, first = units_of(rows)
         self._count(rows, unit, rater)
         ok = rows["status"] == _OK
-        item, by_rater, value, score = merged(
-            unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
+        item, by_rater, first_row, score = merged(unit[ok], rater[ok], rows["sample"][ok], rows["score"][ok])
+        of_sample = rows[ok][first_row]
+        value = self._recode[of_sample["value"]]
+        self._answers.add(
+            item=item + self._units.n, rater=by_rater, value=value, score=score, top=of_sample["top"]
         )
-        self._answers.add(item=item + self._units.n, rater=by_rater, value=self._recode[value], score=score)
         by_person = self._is_person[rater]
         self._units.add(
             item=rows["item"][first],
@@ -191,12 +193,11 @@ def merged(
     unit: NDArray[np.int64],
     rater: NDArray[np.int64],
     sample: NDArray[np.int32],
-    value: NDArray[np.int32],
     score: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Return one row per unit and rater, sorted: unit, rater, value of the lowest sample, mean score."""
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
+    """Return one row per unit and rater, sorted: unit, rater, the row of the lowest sample, mean score."""
     order = np.lexsort((sample, rater, unit))
-    unit, rater, value, score = unit[order], rater[order], value[order], score[order]
+    unit, rater, score = unit[order], rater[order], score[order]
     new = np.ones(len(unit), bool)
     new[1:] = (unit[1:] != unit[:-1]) | (rater[1:] != rater[:-1])
     starts = np.flatnonzero(new)
@@ -205,4 +206,4 @@ def merged(
         total = np.add.reduceat(np.where(scored, score, 0.0), starts)
         n = np.add.reduceat(scored.astype(np.int64), starts)
         score = np.divide(total, n, out=np.full(len(starts), np.nan), where=n > 0)
-    return unit[starts].astype(np.int32), rater[starts].astype(np.int32), value[starts], score
+    return unit[starts].astype(np.int32), rater[starts].astype(np.int32), order[starts], score

@@ -32,6 +32,7 @@ class RatingTable:
         raters: names; `asked`: int64[raters], number of ratings requested of each.
         values: the answers' codes, in the rubric's order.
         units_of_items: the independent unit of each item, such as its picture; None: each item is one.
+        top: float32[n], the probability of the rater's most probable answer, NaN without one; None: nobody gave any.
     """
 
     item: Ints
@@ -43,6 +44,7 @@ class RatingTable:
     values: tuple[str, ...]
     asked: Ints
     units_of_items: Units | None = None
+    top: NDArray[np.float32] | None = None
 
     @cached_property
     def units(self) -> Units:
@@ -104,7 +106,12 @@ class RatingTable:
     def where(self, rows: NDArray[np.bool_]) -> "RatingTable":
         """Return the answers where bool[n] `rows` is true; `asked` does not change."""
         return replace(
-            self, item=self.item[rows], rater=self.rater[rows], value=self.value[rows], score=self.score[rows]
+            self,
+            item=self.item[rows],
+            rater=self.rater[rows],
+            value=self.value[rows],
+            score=self.score[rows],
+            top=None if self.top is None else self.top[rows],
         )
 
     def with_scores(self) -> "RatingTable":

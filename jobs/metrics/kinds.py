@@ -11,6 +11,7 @@ from types import ModuleType
 from jobs.metrics import (
     agreement,
     condition_changes,
+    confidence,
     correlation,
     crowdtruth,
     description_scores,
@@ -42,6 +43,7 @@ MODULES = (
     condition_changes,
     correlation,
     judge_fitness,
+    confidence,
     gold,
     model_scores,
     multiple_comparisons,

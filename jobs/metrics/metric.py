@@ -101,6 +101,7 @@ class Topic(Enum):
     BIASES = TopicTable("Biases of judges", ("metric", "kind"))
     WITH_PEOPLE = TopicTable("Models and people", ("rater",), plotted_first=True)
     FITNESS = TopicTable("Can the judge replace people?", ("rater",))
+    CALIBRATION = TopicTable("How sure a judge is, and how often people agree", ("metric",))
     SINGLE_RATERS = TopicTable("Models and single raters of a target", ("metric",))
     DEVIATIONS = TopicTable("Model’s score minus a person’s", ("rater",))
     GOLD = TopicTable("Against gold", ("group", "positive"), plotted_first=True)

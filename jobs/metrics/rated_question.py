@@ -103,6 +103,7 @@ class QuestionContext:
         right_values: the right categories of each item, empty if none is right; None if they are unknown.
         names: str[items], names of CrowdTruth's units; None: no CrowdTruth.
         assigned: which items people were given; None: unknown.
+        first_half: bool[items], a half of the independent units, by the hash of their names; None: no metric needs it.
     """
 
     kinds: Mapping[str, str]
@@ -123,6 +124,7 @@ class QuestionContext:
     right_values: Sequence[frozenset[str] | None] | None = None
     names: Sequence[str] | None = None
     assigned: AssignedItems | None = None
+    first_half: Bools | None = None
 
 
 @dataclass(frozen=True)

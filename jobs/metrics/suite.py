@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from actors.status import Status
 from jobs.metrics import (
     agreement,
+    confidence,
     correlation,
     crowdtruth,
     estimates,
@@ -338,6 +339,8 @@ def _fitness(question: RatedQuestion) -> Iterator[Metric]:
             _common_answers(of_judge), common, subgroups, answers.units, minimum=question.settings.minimum,
             scored=answers.scored,
         ):  # fmt: skip
+            yield metric.at(rater=judge)
+        for metric in confidence.judge_calibration(question, judge):
             yield metric.at(rater=judge)
 
 
