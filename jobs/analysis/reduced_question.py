@@ -91,7 +91,8 @@ class QuestionTally:
         self._ended = np.zeros((len(raters), len(STATUSES)), np.int64)
         self._asked = np.zeros(len(raters), np.int64)
         self._double = self._double_by_people = 0
-        self._answers = Growing(n, item="i4", rater="i2" if len(raters) < 1 << 15 else "i4", value="i2", score="f8", top="f4")
+        of_rater = "i2" if len(raters) < 1 << 15 else "i4"
+        self._answers = Growing(n, item="i4", rater=of_rater, value="i2", score="f8", top="f4")
         self._units = Growing(n, item="u8", target="i4", asked="?", reported="?")
 
     def add(self, rows: NDArray[Any]) -> None:
@@ -103,9 +104,7 @@ class QuestionTally:
         item, by_rater, first_row, score = merged(unit[ok], rater[ok], rows["sample"][ok], rows["score"][ok])
         of_sample = rows[ok][first_row]
         value = self._recode[of_sample["value"]]
-        self._answers.add(
-            item=item + self._units.n, rater=by_rater, value=value, score=score, top=of_sample["top"]
-        )
+        self._answers.add(item=item + self._units.n, rater=by_rater, value=value, score=score, top=of_sample["top"])
         by_person = self._is_person[rater]
         self._units.add(
             item=rows["item"][first],

@@ -5,8 +5,8 @@ Answers are put into bins of equal count by their probability. The calibration e
 the share of right answers from the mean probability (Naeini, Cooper and Hauskrecht, AAAI 2015). Two faults of that
 number are mended:
 
-- It is too large, and never 0, because each bin's share is noisy. The estimate subtracts what that noise adds on average
-  (Kumar, Liang and Ma, Verified uncertainty calibration, NeurIPS 2019, appendix G, in closed form).
+- It is too large, and never 0, because each bin's share is noisy. The estimate subtracts what that noise adds on
+  average (after Kumar, Liang and Ma, Verified uncertainty calibration, NeurIPS 2019).
 - The bootstrap of it is too large twice. The interval has all errors under which one as large as the observed is not
   rare, with noise drawn from the covariance between units. How an error is distributed over bins decides how much noise
   adds: bins that are certainly off keep their gap; the others share the rest so that the interval is widest.
@@ -43,7 +43,7 @@ MOST_BINS, OF_BIN = 10, 20  # bins, and the fewest rated answers of each
 FEWEST = 2 * OF_BIN
 DRAWS = 1000  # of the noise of the bins
 CERTAIN = 3.0  # standard errors from which a bin is certainly off
-NEVER_SURE = 1e-6  # probabilities are at most 1 minus this: float32 cannot tell them from 1
+NEVER_SURE = 1e-6  # probabilities are at most 1 minus this, about as near to 1 as float32 comes
 SLOPES = (0.05, 20.0)  # of the log odds: reciprocals of the temperature
 METHOD = "parametric bootstrap of the bins, covariance between {units}, 95%"
 SANDWICH = "Student's t between {units} 95%, of the reciprocal"
@@ -52,13 +52,13 @@ _WHERE = (
     "rated; n counts items that both answered."
 )
 _OVER = MetricKind("overconfidence", Quantity.DIFFERENCE, (Topic.FITNESS,), label="judge surer than right").defined_as(
-    "Mean probability that the judge gives its answers minus the share of people who give the same answers; above 0 the "
-    f"judge is too sure; {_WHERE}"
+    "Mean probability that the judge gives its answers minus the share of people who give the same answers; above 0 "
+    f"the judge is too sure; {_WHERE}"
 )
 _ERROR = MetricKind("calibration_error", Quantity.FRACTION, (Topic.FITNESS,)).defined_as(
-    "Expected calibration error (Naeini, Cooper and Hauskrecht 2015) of the probability that the judge gives its answer, "
-    f"in up to {MOST_BINS} bins of equal count with at least {OF_BIN} answers, without what the noise of the bins adds "
-    f"(Kumar, Liang and Ma 2019); right is the share of people who give the answer; {_WHERE}"
+    "Expected calibration error (Naeini, Cooper and Hauskrecht 2015) of the probability that the judge gives its "
+    f"answer, in up to {MOST_BINS} bins of equal count with at least {OF_BIN} answers, without what the noise of the "
+    f"bins adds (Kumar, Liang and Ma 2019); right is the share of people who give the answer; {_WHERE}"
 )
 _SCALED = MetricKind(
     "scaled_calibration_error", Quantity.FRACTION, (Topic.FITNESS,), label="calibration error after temperature"
@@ -68,8 +68,8 @@ _SCALED = MetricKind(
 )
 _TEMPERATURE = MetricKind("temperature", Quantity.NUMBER, (Topic.FITNESS,)).defined_as(
     "By which the log odds of the judge's answer against an equal share of each other answer must be divided for the "
-    "probabilities to fit people's answers best (maximum likelihood); above 1 the judge is too sure; n counts items that "
-    "both answered."
+    "probabilities to fit people's answers best (maximum likelihood); above 1 the judge is too sure; n counts items "
+    "that both answered."
 )
 _BIN_SURE = MetricKind(
     "bin_confidence", Quantity.SHARE, (Topic.CALIBRATION,), label="mean probability of the answer", interval=False
@@ -306,7 +306,7 @@ def slope_of(rated: Confidences) -> tuple[float, float]:
     for _ in range(50):  # the slope of the likelihood falls with the slope of the log odds
         middle = math.sqrt(low * high)
         gradient = float((weight * z) @ (rated.right - _probability(middle, rated)))
-        low, high = (middle, high) if gradient > 0 else (low, middle)
+        low, high = (middle, high) if gradient >= 0 else (low, middle)
     slope = math.sqrt(low * high)
     p = _probability(slope, rated)
     scores = rated.units.sums((weight * z * (rated.right - p))[:, None])[:, 0]
@@ -322,6 +322,8 @@ def _probability(slope: float, confidences: Confidences) -> Floats:
 
 def _temperature(rated: Confidences, coverage: float) -> Metric:
     n, count = len(rated.right), rated.units.count
+    if not rated.log_odds.any():
+        return undefined(_TEMPERATURE, "all answers are equally probable to the judge", n=n, coverage=coverage)
     slope, error = slope_of(rated)
     lowest, highest = SLOPES
     if not lowest * 1.01 < slope < highest / 1.01:

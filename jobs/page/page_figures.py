@@ -6,18 +6,20 @@ Those of families of metrics are in `jobs.page.topic_figures`.
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import nan
 from types import MappingProxyType
 
 import numpy as np
 
 from jobs.metrics.distributions import Distribution
+from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import GOLD, LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
 from jobs.metrics.rated_question import MODELS, PEOPLE
 from jobs.metrics.suite import ACROSS
 from jobs.page.card_links import QuestionMatrices, cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor
-from jobs.page.metric_tables import blocks, each_once, is_shown_by_distributions
+from jobs.page.metric_tables import IN_HEADING, blocks, each_once, is_shown_by_distributions
 from jobs.page.page_contents import FunnelStep, PageFigure, Wording, question_of, rater_label
 from jobs.page.page_names import anchor, not_drawn, rater_colour, rater_hues, short_names, shortened
 from jobs.page.topic_figures import RATERS, FigureContext, caption_of, topic_figures
@@ -89,6 +91,7 @@ def page_figures(
         agreement_map(metrics, context),
         score_map(metrics, context),
         observed_figures(observations, context),
+        reliability_curves(metrics, context),
         topic_figures(metrics, context),
     ):
         bytes_of = sum(map(len, figure.plots))
@@ -497,6 +500,43 @@ def _scatter_figure(
         ],
         numbers=context.numbers(topic),
         notes=notes,
+    )
+
+
+def reliability_curves(metrics: Sequence[Metric], context: FigureContext) -> Iterator[PageFigure]:
+    """Yield the curves of how often people give a judge's answers, by the probability that it gives them."""
+    bins: dict[tuple[str, ...], dict[str, dict[str, Metric]]] = {}
+    for metric in metrics:
+        if Topic.CALIBRATION in kind_of(metric).topics and metric.value is not None:
+            key = (*(metric.dims.get(name, "") for name in IN_HEADING), metric.dims["rater"])
+            bins.setdefault(key, {}).setdefault(metric.dims["bin"], {})[metric.name] = metric
+    if not bins:
+        return
+    names = short_names(sorted({key[-1] for key in bins}))
+    panels = []
+    for key, of_key in list(bins.items())[:MAX_SCATTERS]:
+        right = [of_bin["bin_accuracy"] for of_bin in of_key.values()]
+        sure = [of_bin["bin_confidence"].value or 0.0 for of_bin in of_key.values()]
+        low, high = ([nan if end is None else end for end in ends]
+                     for ends in ((m.low for m in right), (m.high for m in right)))  # fmt: skip
+        title = f"{_quoted(dict(zip(IN_HEADING, key, strict=False)), context)}: {names[key[-1]]}"
+        agreeing = [metric.value or 0.0 for metric in right]
+        labels = "probability of the answer", "people who give it"
+        panels.append((title, Scatter(sure, agreeing, Fit(0, 1), *labels, (0, 1), low, high)))
+    yield PageFigure(
+        name=anchor("figure", Topic.CALIBRATION.value.title),
+        title=Topic.CALIBRATION.value.title,
+        topic=Topic.CALIBRATION,
+        about="Each point is a bin of a judge’s answers, by the probability that the judge gives them, with the 95% "
+        "interval of the share of people who give the same answer. On the line, the judge is as often right as it is "
+        "sure; below it, it is too sure.",
+        plots=[
+            plot(panel, title=f"Reliability: {title}", description=f"Reliability curve of {title}.", heading=title)
+            for title, panel in panels
+        ],
+        caption=caption_of([m for m in metrics if m.name == "bin_accuracy"]),
+        numbers=context.numbers(Topic.CALIBRATION),
+        notes=not_drawn([names[key[-1]] for key in list(bins)[MAX_SCATTERS:]]),
     )
 
 

@@ -120,6 +120,8 @@ def topic_figures(metrics: Sequence[Metric], context: FigureContext) -> Iterator
         raters = {point.rater_label for point in points if point.metric.value is not None}
         if topic == Topic.TWO_RATERS and len(raters) > 2:
             continue  # a heat map shows it
+        if topic == Topic.CALIBRATION:
+            continue  # curves show it
         plots = sorted(
             (drawn for drawn in _joined(_plots(points)) if _is_shown(drawn, topic)),
             key=lambda drawn: kind_of(drawn.points[0].metric).unit not in FIRST_UNITS,

@@ -254,6 +254,7 @@ class Scatter:
         x, y: coordinates of equal length; None: undefined, not drawn.
         fit: the line; None: no line.
         x_label, y_label: labels of the axes; bounds: ends of the vertical axis.
+        low, high: ends of the points' intervals, NaN without one; empty: no intervals.
     """
 
     x: Sequence[float]
@@ -262,13 +263,17 @@ class Scatter:
     x_label: str = ""
     y_label: str = ""
     bounds: tuple[float, float] | None = None
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
         return 1.9, 1.35
 
     def draw(self, axes: Axes) -> None:
-        """Draw the points, then the band and the line."""
+        """Draw the intervals and points, then the band and the line."""
+        if self.low:
+            axes.vlines(self.x, self.low, self.high, color=SOFT, linewidth=1.2)
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         kept = np.isfinite(x) & np.isfinite(y)
         size = 2.2 if kept.sum() > 60 else 4
@@ -286,6 +291,8 @@ class Scatter:
 
     def numbers(self) -> Numbers:
         """Return what it draws as a table."""
+        if self.low:
+            return ("x", "y", "low", "high"), list(zip(self.x, self.y, self.low, self.high, strict=True))
         return ("x", "y"), list(zip(self.x, self.y, strict=True))
 
 

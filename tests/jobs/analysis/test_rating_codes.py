@@ -183,3 +183,16 @@ def test_the_versions_of_a_rater_take_the_place_of_raters(monkeypatch):
         assert by_version["closed paper"][place].tolist() == [1, 2, 3, 4, 5, 1]
         assert by_version["json both"][place][1:4].tolist() == [3, 4, 5]
         assert np.isnan(by_version["json both"][place][[0, 4, 5]]).all()
+
+
+def test_the_highest_probability_of_the_lowest_sample_is_kept():
+    rows = [rating("i1", "m", "q", "1", probabilities=[0.75, 0.25], sample=0),
+            rating("i1", "m", "q", "2", probabilities=[0.1, 0.9], sample=1),
+            rating("i2", "m", "q", "1", probabilities=[]), rating("i3", "m", "q", "1"),
+            rating("i4", "m", "q", "3", probabilities=[0.25, 0.25, 0.5])]  # fmt: skip
+    one = reduced(rows)["r", "q"]
+    top = dict(zip(one.item[one.answers.item].tolist(), one.answers.top.tolist(), strict=True))
+    expected = {"i1": 0.75, "i2": np.nan, "i3": np.nan, "i4": 0.5}
+    np.testing.assert_array_equal([top[hash_texts([name])[0]] for name in expected], list(expected.values()))
+    people = reduced([rating("i1", "p1", "q", "1")])["r", "q"]
+    assert np.isnan(people.answers.top).all()

@@ -104,8 +104,8 @@ def test_samples_are_merged_into_the_value_of_the_lowest_and_the_mean_score():
     rows = [(1, 0, 2, 7, 4), (1, 0, 0, 5, 1), (1, 0, 1, 6, NAN), (0, 1, 3, 2, NAN), (0, 1, 4, 3, NAN), (0, 0, 0, 1, 3)]
     unit, rater, sample, value, score = np.array(rows).T
     codes = unit.astype(np.int64), rater.astype(np.int64), sample.astype(np.int32), value.astype(np.int32)
-    units, raters, values, scores = merged(*codes, score)
-    assert [units.tolist(), raters.tolist(), values.tolist()] == [[0, 0, 1], [0, 1, 0], [1, 2, 5]]
+    units, raters, first, scores = merged(*codes[:3], score)
+    assert [units.tolist(), raters.tolist(), codes[3][first].tolist()] == [[0, 0, 1], [0, 1, 0], [1, 2, 5]]
     np.testing.assert_array_equal(scores, [3, NAN, 2.5])
 
 

@@ -43,7 +43,10 @@ def report(tmp_path_factory):
         for c, country in enumerate(COUNTRIES):
             for m, model in enumerate(("qwen3@1", "gemma-3@1")):
                 value = str(1 + (i * 3 + c * (1 + m)) % 5)
-                ratings.append(rating(f"i{i}", model, "relevant", value, target=country))
+                p = [0.1, 0.1, 0.1, 0.1, 0.1]
+                p[int(value) - 1] += 0.5 * (i % 7) / 7
+                likely = [share / sum(p) for share in p]
+                ratings.append(rating(f"i{i}", model, "relevant", value, target=country, probabilities=likely))
                 again = str(1 + (i * 2 + c * c + m) % 5)
                 ratings.append(rating(f"i{i}", model, "relevant", again, target=country, condition="article"))
             ratings.append(rating(f"i{i}", "text@1", "relevant", str(1 + (i + c) % 5), target=country))
