@@ -145,7 +145,7 @@ class UnitWriter:
             self._writer = pq.ParquetWriter(
                 self._spool,
                 self._schema,
-                compression="zstd",
+                compression=compressions(self._schema),
                 use_dictionary=_dictionaries(self._schema),
                 write_page_checksum=True,
                 **_paged(self._schema),
@@ -224,19 +224,30 @@ class UnitWriter:
         locations.publish(self._spool, self._target.data_uri(name))
 
 
+def compressions(schema: pa.Schema) -> str | dict[str, str]:
+    """Return the codec of the data, by column in a table of pictures: JPEG, PNG and WebP do not shrink any further."""
+    if not any(_is_picture(field) for field in schema):
+        return "zstd"
+    return {field.name: "none" if _is_picture(field) else "zstd" for field in schema}
+
+
+def _is_picture(field: pa.Field) -> bool:
+    return bool(pa.types.is_large_binary(field.type))
+
+
 def _dictionaries(schema: pa.Schema) -> list[str] | bool:
     """Return the columns to write as dictionaries: all (True), or in a table with vectors or pictures only the strings.
 
     The numbers of vectors do not repeat (as a dictionary they are read five times more slowly), and neither do
     pictures.
     """
-    if any(pa.types.is_fixed_size_list(field.type) or pa.types.is_large_binary(field.type) for field in schema):
+    if any(pa.types.is_fixed_size_list(field.type) or _is_picture(field) for field in schema):
         return [field.name for field in schema if pa.types.is_string(field.type)]
     return True
 
 
 def _paged(schema: pa.Schema) -> dict[str, Any]:
     """Return the options that write each picture as a page, with an index of pages (`jobs.store.pages`)."""
-    if not any(pa.types.is_large_binary(field.type) for field in schema):
+    if not any(_is_picture(field) for field in schema):
         return {}
     return {"data_page_size": PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}

@@ -8,6 +8,7 @@ import glob
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -59,9 +60,8 @@ def create(target: Path, data: Iterable[bytes]) -> bool:
 
 def publish(source: Path, target: Path) -> None:
     """Copy the finished file `source` to `target` in one step: a copy next to the target, then a rename."""
-    with source.open("rb") as reader, _unfinished(target) as (path, file):
-        while chunk := reader.read(1 << 20):
-            file.write(chunk)
+    with _unfinished(target) as (path, file):
+        shutil.copyfile(source, path)  # within the kernel where it can
         _flush(file)
         path.replace(target)
 

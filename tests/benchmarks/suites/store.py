@@ -1,7 +1,7 @@
 """Writing and reading a table of pictures, against plain pyarrow and Ray's `write_parquet`, on a local disk.
 
 `remine` plans the table, spools, checks, counts, publishes and records each unit, and writes the manifest; `pyarrow`
-writes the same rows to one file per unit with the same compression. Reading is of all columns. Rows are made before the
+writes the same rows to one file per unit with the same codecs. Reading is of all columns. Rows are made before the
 clock starts, unit by unit.
 """
 
@@ -82,11 +82,14 @@ def pyarrow_write(workdir: Path, size: Size) -> Result:
     """`pyarrow.parquet.write_table`, a file per unit."""
     import pyarrow.parquet as pq
 
+    from jobs.store.writer import compressions
+
     clock = Clock()
     with tempfile.TemporaryDirectory(dir=workdir.parent) as out:
         for number, rows in enumerate(_units(size)):
+            codecs = compressions(rows.schema)
             with clock:
-                pq.write_table(rows, f"{out}/{number:09}.parquet", compression="zstd", use_dictionary=["image_id"])
+                pq.write_table(rows, f"{out}/{number:09}.parquet", compression=codecs, use_dictionary=["image_id"])
         return _result(_rows_of(out), clock)
 
 
@@ -158,7 +161,7 @@ def _result(rows: Iterable[tuple[str, bytes]], clock: Clock) -> Result:
 BENCHMARK = Benchmark(
     name="store",
     about=__doc__,
-    bound="zstd, which tries pictures that do not shrink, and for remine by a page with a checksum for each picture",
+    bound="copying, and for remine by pages with checksums, the copy from spool to table and fsync",
     prepare=prepare,
     contenders=(
         Contender(name="pyarrow", function=f"{__name__}:pyarrow_write", about="writes a file per unit"),

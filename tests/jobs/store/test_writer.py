@@ -178,6 +178,19 @@ def test_numbers_next_to_vectors_are_no_dictionaries(out: str) -> None:
     assert not chunks["embedding.list.element"]
 
 
+def test_pictures_are_not_compressed_again(out: str) -> None:
+    target = Target(out, "images", {}, "identity", {})
+    rows = [{"image_id": f"i{n}", "rendition": "w300", "bytes": bytes(100_000), "status": "ok"} for n in range(3)]
+    with UnitWriter(target, UnitTask(unit("a"))) as writer:
+        writer.counts.rows_in = len(rows)
+        writer.write(pa.Table.from_pylist(rows, schema=target.definition().schema()))
+    group = pq.read_metadata(target.data_uri(unit("a").name)).row_group(0)
+    codecs = {chunk.path_in_schema: chunk.compression for chunk in map(group.column, range(group.num_columns))}
+    assert codecs.pop("bytes") == "UNCOMPRESSED"
+    assert set(codecs.values()) == {"ZSTD"}
+    assert pq.read_table(target.data_uri(unit("a").name))["bytes"].to_pylist() == [bytes(100_000)] * 3
+
+
 def test_counts_balance_if_every_row_is_accounted_for() -> None:
     cases = [
         (Counts(rows_in=2, rows_out=2), True),
