@@ -69,6 +69,8 @@ def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
     plan = rubric_job.plan(cfg, job, excluded, files=engine.files)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=job.rubric.context_fields)
     stages = rubric_job.judge_stages(cfg, job.targets, job.ratings)
+    if cfg.method == "closed":
+        lines += model_run.engine_lines(cfg, plan.units, job.reader, stages[0])
     texts = {"times": cfg.samples, "written": cfg.max_tokens} if cfg.method == "reasoned" else {}
     passes = partial(model_run.expected_passes, cfg, plan.units, job.reader, stages[0], **texts)
     run = lifecycle.begin("judge", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)

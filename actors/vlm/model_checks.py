@@ -45,16 +45,19 @@ def check_vlm(model: str, *, revision: str | None = None) -> bool:
     return _check_files(model, _files(model, revision))
 
 
-def model_type(model: str, *, revision: str | None = None) -> str:
+def model_type(model: str, *, revision: str | None = None, local_only: bool = False) -> str | None:
     """Return the architecture of `model`, `model_type` in its config.
 
     Args:
         model: as for `check_vlm`.
+        local_only: whether to read only a folder or the hub's cache; None if the config is not there.
 
     Raises:
         ValueError: the model does not exist or cannot be reached, or has no such config.
     """
-    files = _files(model, revision)
+    if local_only and not _is_here(model, revision):
+        return None
+    files = _files(model, revision, local_only=local_only)
     return str(_config(model, files)["model_type"])
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.picture_size import PixelBounds
+from jobs.checkpoints import tested
 from jobs.checkpoints.placement import BYTES, GB, dtype_of
 from jobs.checkpoints.vlm import ModelConfig
 from jobs.judging import rating_tables, vllm_engine
@@ -156,6 +157,37 @@ def expected_passes(
     )
     is_parallel = engine == vllm_engine.NAME
     return Passes(parameters, gb, reads, writes, is_parallel, basis)
+
+
+def engine_lines(cfg: ModelRunConfig, units: Iterable[Unit], reader: ItemReader, prepare: Stage) -> list[str]:
+    """Return what passing whole prompts costs, where the model needs it or might; empty unless plan=true.
+
+    Which engines share the prompts' beginning is known of architectures that were compared with transformers
+    (`jobs.checkpoints.tested`); the first prompts of a run show it of the others.
+
+    Args:
+        prepare: the stage that prepares prompts.
+    """
+    engine = getattr(cfg, "engine", None)
+    if not cfg.plan or engine == vllm_engine.NAME:
+        return []
+    from actors.vlm.model_checks import model_type
+
+    counts, remark = token_counts(first_items(units, reader, ITEMS_TRIED), prepare)
+    if not counts:
+        return []
+    prompts, whole, shared = (sum(numbers) for numbers in zip(*counts, strict=True))
+    model = cfg.model
+    kind = model_type(model.checkpoint, revision=model.revision, local_only=True)
+    shares = False if engine == "naive" else tested.shares_prefixes(kind)
+    times = f"{whole / shared:.1f} times the tokens of a shared prefix ({prompts / len(counts):,.0f} prompts per item"
+    text = f"{times}, {whole / len(counts):,.0f} tokens against {shared / len(counts):,.0f}{remark})"
+    if shares:
+        return [f"engine prompts about an item share their beginning; whole prompts would be {text}"]
+    if shares is None:
+        return [f"engine if prompts cannot share their beginning, which the first ones show: {text}"]
+    why = "as asked for" if engine == "naive" else f"as {kind} shares no prefixes"
+    return [f"slow   engine=naive, {why}: {text}"]
 
 
 def _parameters(cfg: ModelRunConfig) -> tuple[float, float, str] | None:

@@ -144,7 +144,7 @@ class StageRunner:
         self._metrics.add_batch(inputs, output, tally, seconds=time.perf_counter() - begun)
         if hasattr(self._actor, "take_tally") or TALLY in batch.column_names:  # in all batches of a unit, or in none
             output = output.append_column(TALLY, spread_tallies(batch, counts, tally))
-        self._report.add(output.num_rows, errors=_count_errors(output))
+        self._report.add(output.num_rows, errors=_count_errors(output), **_prompt_tokens(tally))
         self._report.flush()
         self._times.end()
         return output
@@ -442,6 +442,13 @@ def reason_of(error: Exception) -> Reason:
     if isinstance(error, MemoryError) or ("torch" in sys.modules and is_out_of_memory(error)):
         return Reason("out_of_memory", "not enough memory for this row alone")
     return Reason(type(error).__name__, f"{type(error).__name__}: {first_line(error)}")
+
+
+def _prompt_tokens(tally: Mapping[str, int]) -> dict[str, int]:
+    """Return the tokens of prompts that passed through a model, for the progress line, and those of whole prompts."""
+    if not tally.get("tokens/of whole prompts"):
+        return {}
+    return {"tokens computed": tally["tokens/passed"], "tokens of whole prompts": tally["tokens/of whole prompts"]}
 
 
 def _count_errors(batch: pa.Table) -> int:

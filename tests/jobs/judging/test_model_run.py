@@ -154,3 +154,29 @@ def test_passes_are_counted_from_the_prompts_of_the_first_items(tmp_path: Path) 
     assert "the prompts of the first 4 items; engine=naive passes " in shared.basis
     assert shared.gb * 1e9 == pytest.approx(stored / 2, rel=0.02)  # float32 there, bfloat16 on a GPU
     assert shared.parameters == pytest.approx(stored / 4, rel=0.02)
+
+
+def test_a_plan_says_what_passing_whole_prompts_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known of an architecture that was compared, or shown by the first prompts of the run."""
+    (tmp_path / "a.txt").write_text("joy\nfear\nawe\n", encoding="utf-8")
+    source = write_units(tmp_path / "images", "images", [[{**picture(n), "bytes": jpeg()} for n in range(2)]])
+    keys = [f"input={source}", "rubric=cultural_relevance", f"targets={tmp_path}/a.txt", f"out={tmp_path}/R"]
+    begins = {
+        "engine prompts about an item share their beginning; whole prompts would be ": (True, ["plan=true"]),
+        "slow   engine=naive, as qwen2_5_vl shares no prefixes: ": (False, ["plan=true"]),
+        "engine if prompts cannot share their beginning, which the first ones show: ": (None, ["plan=true"]),
+        "slow   engine=naive, as asked for: ": (True, ["plan=true", "engine=naive"]),
+        "": (True, []),
+    }
+    for begin, (shares, more) in begins.items():
+        monkeypatch.setattr(model_run.tested, "shares_prefixes", lambda _, shares=shares: shares)
+        cfg = config.load("judge", JudgeConfig, [*keys, "model=local-tiny", *more])
+        job = rubric_job.open_job(cfg, rubric_job.check(cfg))
+        (prepare, _), units = rubric_job.judge_stages(cfg, job.targets, job.ratings), rubric_job.units_of(cfg, job)
+        lines = model_run.engine_lines(cfg, units, job.reader, prepare)
+        assert len(lines) == bool(begin)
+        ((prompts, whole, once),), _ = prompt_trial.token_counts(
+            prompt_trial.first_items(units, job.reader, 1), prepare
+        )
+        times = f"{whole / once:.1f} times the tokens of a shared prefix ({prompts} prompts per item, {whole:,} tokens"
+        assert all(line.startswith(begin + times) for line in lines), lines

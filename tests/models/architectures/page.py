@@ -1,17 +1,24 @@
 """The page docs/models.md, rendered from the recorded results of the comparisons."""
 
+import importlib.metadata
 import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from jobs.checkpoints import tested
 from tests.models.architectures.checkpoints import UNBUILT, sees_pictures
 from tests.models.architectures.comparison import DIFFERS, EQUAL, JOBS, TOLERANCE, TWO_PICTURES, Outcome
 from tests.models.architectures.picture_parts import EXAMPLES
 
 PAGE = Path(__file__).parents[3] / "docs" / "models.md"
-RESULTS = Path(__file__).with_name("results.jsonl")
+_HEAD = """\
+# python -m tests.models.architectures
+#
+# What small checkpoints of each architecture have shown in comparison with transformers {version} alone, by job: the
+# outcome, the largest difference of a log-likelihood, and the reason. `remine models` and plans read it.
+"""
 Results = dict[str, dict[str, Outcome]]  # by architecture and job
 _INTRODUCTION = """\
 # Models
@@ -32,18 +39,18 @@ checkpoint's architecture is `model_type` in its `config.json`.
 
 def read_results() -> Results:
     """Return the recorded results."""
-    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
-    records = map(json.loads, lines)
-    return {record["architecture"]: {job: Outcome(*cell) for job, cell in record["jobs"].items()} for record in records}
+    tested.records.cache_clear()
+    return {kind: {job: Outcome(*cell) for job, cell in jobs.items()} for kind, jobs in tested.records().items()}
 
 
 def write_results(results: Results) -> None:
     """Record results, differences in one digit, and render the page."""
     lines = [
-        json.dumps({"architecture": kind, "jobs": {job: _recorded(outcome) for job, outcome in jobs.items()}})
+        "- " + json.dumps({"architecture": kind, "jobs": {job: _recorded(outcome) for job, outcome in jobs.items()}})
         for kind, jobs in results.items()
     ]
-    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    head = _HEAD.format(version=importlib.metadata.version("transformers"))
+    tested.FILE.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
     PAGE.write_text(render(read_results()), encoding="utf-8")
 
 
