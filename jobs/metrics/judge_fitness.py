@@ -30,7 +30,7 @@ _REACHED = MetricKind("reliability_reached", Quantity.FRACTION, _FIT, label="sha
 )
 _WINNING = MetricKind("winning_rate", Quantity.SHARE, _FIT, label="people the judge can replace").defined_as(
     f"People who are not a better match to the other people of their items than the judge is, by more than {COST:g} "
-    "(alternative annotator test of Calderon, Reichart and Dror 2025; one-sided t-tests, Benjamini and Hochberg), / "
+    "(alternative annotator test of Calderon, Reichart and Dror 2025; one-sided t-tests between {units}, Benjamini and Yekutieli 2001), / "
     f"people with at least {ENOUGH} such items; the judge passes from {PASSES:g}; n counts people."
 )
 _ADVANTAGE = MetricKind("advantage_probability", Quantity.SHARE, _FIT, label="judge at least as close").defined_as(
@@ -107,20 +107,26 @@ def fitness(judge: RatingTable, people: RatingTable) -> Iterator[Metric]:
 def _winning_rate(compared: _Compared, place: Ints, counts: Ints, *, coverage: float, people: int) -> Metric:
     from scipy.special import stdtr  # scipy.stats takes seconds to import
 
-    enough = counts >= ENOUGH
+    enough, kind = counts >= ENOUGH, _WINNING.worded(units=compared.units.name)
     if not enough.any():
         reason = f"nobody rated {ENOUGH} items that others and the judge rated; the most are {counts.max()}"
-        return undefined(_WINNING, reason, n=people, coverage=coverage)
+        return undefined(kind, reason, n=people, coverage=coverage)
     difference = (compared.person >= compared.judge - 1e-12) * 1.0 - (compared.judge >= compared.person - 1e-12)
     mean = np.bincount(place, difference) / counts
-    variance = np.bincount(place, difference**2) / counts - mean**2
-    error = np.sqrt(np.maximum(variance, 0) / np.maximum(counts - 1, 1))
+    width = compared.units.count
+    cells, of_cell = np.unique(place * width + compared.units.place, return_inverse=True)
+    of_person = cells // width  # of each of its units
+    units = np.bincount(of_person)
+    squares = np.bincount(of_person, np.bincount(of_cell, difference - mean[place]) ** 2)
+    error = np.sqrt(squares * units / np.maximum(units - 1, 1)) / counts
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(error > 0, (mean - COST) / error, np.where(mean < COST, -np.inf, np.inf))
-    p = stdtr(np.maximum(counts - 1, 1), t)[enough]
-    wins = adjusted(p.tolist(), BENJAMINI_HOCHBERG) < LEVEL
+    p = stdtr(np.maximum(units - 1, 1), t)[enough]
+    # The tests share ratings: Benjamini and Hochberg's values times the harmonic sum hold for any dependence.
+    harmonic = float((1 / np.arange(1, len(p) + 1)).sum())
+    wins = adjusted(p.tolist(), BENJAMINI_HOCHBERG) * harmonic < LEVEL
     interval = no_interval("a share of these people; the test of each is in its p-value")
-    return estimated(_WINNING, float(wins.mean()), int(enough.sum()), coverage=coverage, interval=interval)
+    return estimated(kind, float(wins.mean()), int(enough.sum()), coverage=coverage, interval=interval)
 
 
 def _compared(judge: RatingTable, people: RatingTable) -> _Compared | None:

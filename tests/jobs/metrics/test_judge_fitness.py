@@ -1,5 +1,7 @@
 """A judge against the agreement among people, and the alternative annotator test by a plain loop."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -61,11 +63,23 @@ def test_the_alternative_annotator_test_is_that_of_a_plain_loop(noise):
         difference = np.array(person_wins, float) - np.array(judge_wins, float)
         shares.append(np.mean(judge_wins))
         p_values.append(stats.ttest_1samp(difference, COST, alternative="less").pvalue)
-    wins = stats.false_discovery_control(p_values) < 0.05
+    wins = stats.false_discovery_control(p_values, method="by") < 0.05
     metrics = by_name(judge, people)
     assert metrics["winning_rate"].value == pytest.approx(wins.mean())
     assert metrics["winning_rate"].n == 5
     assert metrics["advantage_probability"].value == pytest.approx(np.mean(shares))
+
+
+def test_equal_ratings_of_one_picture_count_once():
+    """Ten people's ratings of 60 pictures; each picture asked about three targets, with equal answers."""
+    judge, people = study(0.9, items=60, raters=10, seed=5)
+    once = by_name(judge, people)["winning_rate"]
+    units = Units(np.arange(180) // 3, "pictures")
+    tripled = [replace(RatingTable.from_matrix(np.repeat(table.matrix(), 3, axis=0)), units_of_items=units)
+               for table in (judge, people)]  # fmt: skip
+    assert by_name(*tripled)["winning_rate"].value == once.value
+    alone = [replace(table, units_of_items=None) for table in tripled]
+    assert by_name(*alone)["winning_rate"].value > once.value
 
 
 def test_categories_compare_shares_of_equal_answers():
