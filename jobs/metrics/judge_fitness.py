@@ -30,7 +30,8 @@ _REACHED = MetricKind("reliability_reached", Quantity.FRACTION, _FIT, label="sha
 )
 _WINNING = MetricKind("winning_rate", Quantity.SHARE, _FIT, label="people the judge can replace").defined_as(
     f"People who are not a better match to the other people of their items than the judge is, by more than {COST:g} "
-    "(alternative annotator test of Calderon, Reichart and Dror 2025; one-sided t-tests between {units}, Benjamini and Yekutieli 2001), / "
+    "(alternative annotator test of Calderon, Reichart and Dror 2025; one-sided t-tests between {units}, Benjamini and "
+    "Yekutieli 2001), / "
     f"people with at least {ENOUGH} such items; the judge passes from {PASSES:g}; n counts people."
 )
 _ADVANTAGE = MetricKind("advantage_probability", Quantity.SHARE, _FIT, label="judge at least as close").defined_as(

@@ -56,6 +56,21 @@ def test_the_estimate_is_that_of_ppi_plus_plus_and_of_the_regression_estimator()
     assert estimate.error**2 == pytest.approx(classical, rel=0.06)
 
 
+def test_the_estimate_is_that_of_ppi_python():
+    """With the same lambda, also with weights; a package of the tests' own environments."""
+    ppi = pytest.importorskip("ppi_py")
+    truth, judge, rated = study()
+    y, f, rest = truth[rated], judge[rated], judge[~rated]
+    estimate = estimate_mean(np.where(rated, truth, np.nan), judge, part_of(rated))
+    same = ppi.ppi_mean_pointestimate(y, f, rest, lam=estimate.factor * (1 - rated.mean()))
+    assert estimate.value == pytest.approx(np.squeeze(same), abs=1e-9)
+    probability = 0.1 + 0.2 * np.random.default_rng(1).random(400)
+    weighted = estimate_mean(np.where(rated, truth, np.nan), judge, RandomPart(probability, Units.single(400)))
+    weight = np.mean(probability[rated] ** -1.0) ** -1 / probability[rated]
+    same = ppi.ppi_mean_pointestimate(y, f, judge, lam=weighted.factor, w=weight)
+    assert weighted.value == pytest.approx(np.squeeze(same), abs=1e-9)
+
+
 def test_a_judge_is_not_used_where_it_does_not_narrow_the_interval():
     truth, _, rated = study()
     y = np.where(rated, truth, np.nan)
