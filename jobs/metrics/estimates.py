@@ -6,6 +6,7 @@ inference (`jobs.metrics.prediction_powered`): from people and judges, from peop
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,19 @@ from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, 
 from jobs.metrics.model_scores import EPSILON, RaterGroup, means_of
 from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_mean, estimate_ratio
 from jobs.metrics.rated_question import PEOPLE, AssignedItems, RatedQuestion
+from jobs.metrics.rating_plans import (
+    BOTH,
+    JUDGES_ALONE,
+    PEOPLE_ALONE,
+    RepeatedAnswers,
+    detectable_metrics,
+    half_width_metrics,
+    split_metrics,
+    subgroup_pairs,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-BOTH, PEOPLE_ALONE, JUDGES_ALONE = "people and judges", "people alone", "judges alone"
 MAX_JUDGES = 6  # that are combined: those with the most answers
 MAX_ANSWERS = 12  # of a question whose distribution is estimated
 _TOPICS = (Topic.ESTIMATES, Topic.ESTIMATES_BY_SUBGROUP)
@@ -115,14 +125,77 @@ def _estimates(question: RatedQuestion, setting: WholeSet) -> Iterator[Metric]:
     for attribute in question.settings.disaggregate:
         for value, members in question.context.subgroups.get(attribute, {}).items():
             parts.append(({"attribute": attribute, "part": value}, members[setting.kept]))
-    for quantity in quantities(setting, question.thresholds):
+    listed = list(quantities(setting, question.thresholds))
+    for quantity in listed:
         for dims, members in parts:
             if dims and quantity.kind is _ANSWER and setting.answers.scored:
                 continue
             for metric in quantity.metrics(setting, members):
                 yield model_scores.marked(metric, question.settings.minimum).at(**dims)
+    threshold = max(question.thresholds, default=None)
     for judge in question.models:
-        yield from _of_judge(setting, judge, max(question.thresholds, default=None))
+        yield from _of_judge(setting, judge, threshold)
+    if listed:
+        yield from _plans(setting, main_estimand(listed), parts, judges_apart(setting, threshold))
+
+
+def main_estimand(quantities: Sequence["Estimand"]) -> "Estimand":
+    """Return people's mean or, of categories, the share of the answer that they gave most often."""
+    if quantities[0].kind is _MEAN:
+        return quantities[0]
+    return max((q for q in quantities if q.kind is _ANSWER), key=lambda q: float(np.nanmean(q.truth)))
+
+
+def _plans(
+    setting: "WholeSet",
+    main: "Estimand",
+    parts: Sequence[tuple[Mapping[str, str], Bools]],
+    pairs: Sequence[tuple[SetEstimate, ...]],
+) -> Iterator[Metric]:
+    """Yield how many ratings are enough for the main estimate of a question and of its subgroups, and for pairs."""
+    named = main.dims if main.kind is _ANSWER else {}
+    estimated_parts = [(dims, estimate) for dims, members in parts if (estimate := main.of(setting, members))]
+    for dims, estimate in estimated_parts:
+        for metric in half_width_metrics(estimate, larger=not dims):
+            yield metric.at(**dims, **named)
+    if not estimated_parts or estimated_parts[0][0]:
+        return
+    whole = estimated_parts[0][1]
+    by_value = {(dims["attribute"], dims["part"]): estimate for dims, estimate in estimated_parts if dims}
+    for attribute in dict.fromkeys(name for name, _ in by_value):
+        of_values = subgroup_pairs(by_value, attribute)
+        compared = f"two values of {attribute}"
+        for metric in detectable_metrics(of_values, compared=compared, n=whole.n, items=whole.items):
+            yield metric.at(**named)
+    yield from detectable_metrics(pairs, compared="accuracy of two models", n=whole.n, items=whole.items)
+    chosen = setting.answers.of_raters(setting.people.raters)
+    y = chosen.score if main.kind is _MEAN else (chosen.value == _code(chosen, main)).astype(np.float64)
+    kept = setting.rated[chosen.item] & ~np.isnan(y)
+    for metric in split_metrics(whole, RepeatedAnswers.of(chosen.item[kept].astype(np.int64), y[kept])):
+        yield metric.at(**named)
+
+
+def _code(answers: RatingTable, estimand: "Estimand") -> int:
+    return answers.values.index(estimand.dims["answer"])
+
+
+def judges_apart(setting: "WholeSet", threshold: float | None) -> list[tuple[SetEstimate, ...]]:
+    """Return the estimated difference of accuracy of each pair of judges over the items that both judged."""
+    answers, part = setting.answers, setting.part
+    right = {}
+    for judge in setting.judges:
+        of_judge = answers.of_raters((judge,))
+        if not answers.scored:
+            majorities = majority(answers.of_raters(setting.people.raters).counts(by="value")[0])
+            claimed = _codes(of_judge)
+            is_known = (majorities >= 0) & (claimed >= 0) & setting.rated
+            right[judge] = np.where(is_known, majorities == claimed, np.nan)
+        elif threshold is not None:
+            claims = _at_least(of_judge.means()[0], threshold)
+            holds = _at_least(means_of(answers, setting.people), threshold)
+            right[judge] = np.where(np.isnan(claims) | np.isnan(holds), np.nan, claims == holds)
+    gaps = [right[first] - right[second] for first, second in combinations(right, 2)]
+    return [(estimate_mean(gap, None, part),) for gap in gaps if not np.isnan(gap).all()]
 
 
 def judges_of(question: RatedQuestion) -> tuple[str, ...]:

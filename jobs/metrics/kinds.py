@@ -27,6 +27,7 @@ from jobs.metrics import (
     pair_comparisons,
     participation,
     ranking,
+    rating_plans,
     refused_texts,
     reliability,
     spans,
@@ -35,6 +36,7 @@ from jobs.metrics.metric import Metric, MetricKind, Topic
 
 MODULES = (
     estimates,
+    rating_plans,
     participation,
     pair_comparisons,
     agreement,

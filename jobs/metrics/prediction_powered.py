@@ -15,13 +15,13 @@ whatever the judge is worth. What differs from PPI++:
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.intervals import ALL_EQUAL, Interval, Units, blocks, too_few, wilson
+from jobs.metrics.intervals import ALL_EQUAL, MIN_UNITS, Interval, Units, blocks, too_few, wilson
 
 Floats = NDArray[np.float64]
 FOLDS = 10  # of the units, for the weights of several predictors
@@ -59,6 +59,7 @@ class SetEstimate:
         n: items that people rated; `units`: their units; `items`: size of the set.
         factor: lambda, by which the judges' answers are multiplied; 0: they are not used.
         error, people_error: standard errors.
+        residuals: on which `expected` rests.
     """
 
     value: float
@@ -71,6 +72,19 @@ class SetEstimate:
     factor: float
     error: float
     people_error: float
+    residuals: "_Residuals" = field(compare=False, repr=False)
+
+    def expected(self, n: float) -> tuple[float, float]:
+        """Return half the lengths of the intervals with and without judges if people rated n items, drawn alike.
+
+        They follow from the observed variances; with all items they are 0. NaN: there is no interval.
+        """
+        return self.residuals.half_widths(n / self.n)
+
+    def expected_errors(self, n: float) -> tuple[float, float]:
+        """Return the standard errors with and without judges if people rated n items, drawn alike."""
+        with_judges, alone = self.residuals.variances(n / self.n)
+        return math.sqrt(min(with_judges, alone)), math.sqrt(alone)
 
     @property
     def effective(self) -> float:
@@ -113,7 +127,7 @@ def estimate_mean(
     alone = sums.variance(sums.deviation)
     people = SetEstimate(
         sums.mean, interval(sums.mean, alone, sums.freedom), sums.mean, interval(sums.mean, alone, sums.freedom),
-        n, sums.units, items, 0.0, math.sqrt(alone), math.sqrt(alone),
+        n, sums.units, items, 0.0, math.sqrt(alone), math.sqrt(alone), _Residuals(sums, sums.mean, is_share),
     )  # fmt: skip
     if predicted is None or sums.units < 4 or np.ptp(predicted) == 0:
         return people
@@ -127,7 +141,10 @@ def estimate_mean(
     with_judge = interval(value, variance, sums.freedom - 1)
     if _width(with_judge) >= _width(people.interval):
         return people
-    return replace(people, value=value, interval=with_judge, factor=factor, error=math.sqrt(variance))
+    residuals = _Residuals(sums, value, is_share, sums.of_judge(predicted[rated]), factor)
+    return replace(
+        people, value=value, interval=with_judge, factor=factor, error=math.sqrt(variance), residuals=residuals
+    )
 
 
 def estimate_ratio(
@@ -243,9 +260,22 @@ class _UnitSums:
     def units(self) -> int:
         return len(self.unseen)
 
-    def variance(self, sums: Floats) -> float:
-        """Return the variance of a mean from its sums of deviations by unit."""
-        return float(self.unseen @ sums**2) * self.units / max(self.units - 1, 1)
+    def unseen_of(self, times: float) -> Floats:
+        """Return `unseen` if `times` as many items were drawn, by their same probabilities, for sums of these units."""
+        if times == 1:
+            return self.unseen
+        drawn = 1 - self.unseen
+        then = np.minimum(1.0, times * drawn)
+        return np.asarray(drawn * (1 - then) / then)
+
+    def variance(self, sums: Floats, times: float = 1) -> float:
+        """Return the variance of a mean from its sums of deviations by unit, for `times` as many items."""
+        return float(self.unseen_of(times) @ sums**2) * self.units / max(self.units - 1, 1)
+
+    def of_judge(self, predicted: Floats) -> Floats:
+        """Return float64[units], weighted sums of the deviations of float64[n] predictions of the rated items."""
+        deviation = self.weight * (predicted - self.weight @ predicted)
+        return np.bincount(self.place, deviation, self.units).astype(np.float64)
 
     def tuned(self, predicted: Floats, *, of_unit: float | None) -> tuple[float, float]:
         """Return lambda for the narrowest interval, and the variance with residuals that leave out their unit.
@@ -254,22 +284,27 @@ class _UnitSums:
             predicted: float64[n], of the rated items.
             of_unit: squared residual of a unit of which the judge is wrong; None: the variance of the answers.
         """
-        of_judge = np.bincount(self.place, self.weight * (predicted - self.weight @ predicted), self.units)
-        squares = self.unseen * of_judge**2
-        total = float(squares.sum())
+        of_judge = self.of_judge(predicted)
+        total = float(self.unseen @ of_judge**2)
         if not total > 0:
             return 0.0, math.inf
         factor = max(0.0, float(self.unseen * of_judge @ self.deviation) / total)
-        leverage = np.minimum(squares / total, 1 - 1e-9)
-        residual = (self.deviation - factor * of_judge) / (1 - leverage)
-        extra = self.variance(self.deviation) if of_unit is None else of_unit * float(self.unseen @ self.cells**2)
-        return factor, self.variance(residual) + DISCORDANT * extra / self.units
+        return factor, self.with_judge(of_judge, factor, of_unit=of_unit)
 
-    def wilson(self, value: float, variance: float, freedom: float, method: str) -> Interval:
+    def with_judge(self, of_judge: Floats, factor: float, *, of_unit: float | None, times: float = 1) -> float:
+        """Return the variance with a judge's sums times `factor`, for `times` as many items; see `tuned`."""
+        squares = self.unseen * of_judge**2
+        leverage = np.minimum(squares / squares.sum() / times, 1 - 1e-9)
+        residual = (self.deviation - factor * of_judge) / (1 - leverage)
+        unseen = float(self.unseen_of(times) @ self.cells**2)
+        extra = self.variance(self.deviation, times) if of_unit is None else of_unit * unseen
+        return self.variance(residual, times) + DISCORDANT * extra / (self.units * times)
+
+    def wilson(self, value: float, variance: float, freedom: float, method: str, times: float = 1) -> Interval:
         """Return Wilson's interval of a share, for as many answers as carry the information of the units."""
-        alone = self.variance(self.deviation)
+        alone = self.variance(self.deviation, times)
         spread = self.mean * (1 - self.mean)
-        seen = float(self.unseen @ self.cells**2)
+        seen = float(self.unseen_of(times) @ self.cells**2)
         if not seen > 0:
             return Interval(reason=ALL_EQUAL, units=self.units)
         # If all answers are equal, the design effect is unknown: all answers of a unit are taken as equal.
@@ -289,6 +324,48 @@ class _UnitSums:
         low, high = bounds or (-math.inf, math.inf)
         half = _quantile(max(1.0, freedom)) * error
         return Interval(max(low, value - half), min(high, value + half), method, units=self.units)
+
+
+@dataclass(frozen=True)
+class _Residuals:
+    """What the intervals of other numbers of rated items follow from.
+
+    Attributes:
+        sums: people's answers; `value`: the estimate; `is_share`: whether its interval is Wilson's.
+        of_judge: float64[units], see `_UnitSums.of_judge`, multiplied by `factor`; None: without judges.
+    """
+
+    sums: _UnitSums
+    value: float
+    is_share: bool
+    of_judge: Floats | None = None
+    factor: float = 0.0
+
+    def variances(self, times: float) -> tuple[float, float]:
+        """Return the variances with and without judges, for `times` as many items."""
+        alone = self.sums.variance(self.sums.deviation, times)
+        if self.of_judge is None:
+            return alone, alone
+        of_unit = 1.0 if self.is_share else None
+        return self.sums.with_judge(self.of_judge, self.factor, of_unit=of_unit, times=times), alone
+
+    def half_widths(self, times: float) -> tuple[float, float]:
+        """Return half the lengths of the intervals with and without judges, for `times` as many items."""
+        freedom = times * (self.sums.freedom + 1) - 1
+        with_judges, alone = self.variances(times)
+        without = self._half_width(self.sums.mean, alone, freedom, times)
+        if self.of_judge is None:
+            return without, without
+        return min(without, self._half_width(self.value, with_judges, freedom - 1, times)), without
+
+    def _half_width(self, value: float, variance: float, freedom: float, times: float) -> float:
+        if times * (self.sums.units) < MIN_UNITS:
+            return math.nan
+        if not variance > 0 and (not self.is_share or not self.sums.unseen_of(times).any()):
+            return 0.0 if times > 1 else math.nan
+        if not self.is_share:
+            return _quantile(max(1.0, freedom)) * math.sqrt(variance)
+        return _width(self.sums.wilson(value, variance, freedom, "", times)) / 2
 
 
 @lru_cache(maxsize=1000)

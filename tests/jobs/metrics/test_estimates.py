@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.estimates import BOTH, JUDGES_ALONE, NOT_RANDOM, PEOPLE_ALONE, estimates
+from jobs.metrics.estimates import NOT_RANDOM, estimates
 from jobs.metrics.rated_question import AssignedItems, MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.rating_plans import BOTH, JUDGES_ALONE, PEOPLE_ALONE
 
 ITEMS, RATED = 300, 60
 ALL_RATED = "people rated every item: their own mean is that of the set"
@@ -150,7 +151,7 @@ def test_items_count_by_the_probability_of_being_drawn():
     covered, plain = [], []
     for _ in range(200):
         rated = rng.random(ITEMS) < probability
-        _, question = scored(rated=rated)
+        _, question = scored(rated=rated, disaggregate=[], at_least=[])
         plain.append(by_source(question, "estimated_mean")[PEOPLE_ALONE].value)
         shown = by_source(drawn(question, assigned=rated, probability=probability), "estimated_mean")
         covered.append([shown[s].low <= truth.mean() <= shown[s].high for s in (BOTH, PEOPLE_ALONE)])
@@ -190,3 +191,13 @@ def test_sheets_that_were_not_returned_and_items_that_could_not_be_drawn_are_nam
     assert shown[BOTH].reason == "50 items that could not be drawn for people are left out"
     assert shown[BOTH].low <= truth[:250].mean() <= shown[BOTH].high
     assert shown[JUDGES_ALONE].value == pytest.approx(question.answers.of_raters(("m0",)).means()[0][:250].mean())
+
+
+def test_questions_have_plans_for_all_items_subgroups_and_pairs_of_models():
+    _, question = scored(judges=2)
+    planned = [m for m in estimates(question) if m.name in ("expected_half_width", "ratings_for_half_width")]
+    assert {m.dims.get("part") for m in planned} == {None, "East", "West"}
+    assert {m.dims["source"] for m in planned} == {BOTH, PEOPLE_ALONE}
+    smallest = {m.dims["of"]: m.value for m in estimates(question) if m.name == "expected_detectable_difference"}
+    assert smallest.keys() == {"two values of region", "accuracy of two models"}
+    assert all(value and 0 < value < 2 for value in smallest.values())
