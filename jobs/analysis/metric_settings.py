@@ -43,6 +43,7 @@ def check(settings: MetricSettings) -> None:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
             raise InputError("must be attribute:first-second", key="metrics.contrast", value=contrast)
+    _check_pooling(settings)
     check_choice("metrics.adjustment", settings.adjustment, ADJUSTMENTS)
     if wrong := [name for name in settings.text_overlap if name not in description_scores.OVERLAPS]:
         raise InputError(
@@ -56,6 +57,16 @@ def check(settings: MetricSettings) -> None:
     ):
         if not is_allowed:
             raise InputError(f"must be {allowed}", key=f"metrics.{name}", value=getattr(settings, name))
+
+
+def _check_pooling(settings: MetricSettings) -> None:
+    if wrong := [name for name in settings.pooling if name not in settings.disaggregate]:
+        raise InputError(
+            "only the subgroups of metrics.disaggregate can be pooled",
+            key="metrics.pooling",
+            value=wrong[0],
+            remedy=f"add {wrong[0]} to metrics.disaggregate",
+        )
 
 
 def _of_raters(settings: MetricSettings) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from jobs.metrics.answers import RatingTable
 from jobs.metrics.majority import majority
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, no_rated_item, undefined
 from jobs.metrics.model_scores import EPSILON, RaterGroup, means_of
+from jobs.metrics.partial_pooling import pooled_metrics
 from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_mean, estimate_ratio
 from jobs.metrics.rated_question import PEOPLE, AssignedItems, RatedQuestion
 from jobs.metrics.rating_plans import (
@@ -132,6 +133,8 @@ def _estimates(question: RatedQuestion, setting: WholeSet) -> Iterator[Metric]:
                 continue
             for metric in quantity.metrics(setting, members):
                 yield model_scores.marked(metric, question.settings.minimum).at(**dims)
+        if not (quantity.kind is _ANSWER and setting.answers.scored):
+            yield from _pooled(quantity, setting, parts, question.settings.pooling)
     threshold = max(question.thresholds, default=None)
     for judge in question.models:
         yield from _of_judge(setting, judge, threshold)
@@ -196,6 +199,26 @@ def judges_apart(setting: "WholeSet", threshold: float | None) -> list[tuple[Set
             right[judge] = np.where(np.isnan(claims) | np.isnan(holds), np.nan, claims == holds)
     gaps = [right[first] - right[second] for first, second in combinations(right, 2)]
     return [(estimate_mean(gap, None, part),) for gap in gaps if not np.isnan(gap).all()]
+
+
+def _pooled(
+    quantity: "Estimand",
+    setting: WholeSet,
+    parts: Sequence[tuple[Mapping[str, str], Bools]],
+    attributes: Sequence[str],
+) -> Iterator[Metric]:
+    """Yield the estimates of the subgroups by these attributes, drawn towards the mean of all."""
+    units, rated = setting.part.units, ~np.isnan(quantity.truth)
+    for attribute in attributes:
+        of_attribute = {dims["part"]: members for dims, members in parts if dims.get("attribute") == attribute}
+        of_parts = [np.unique(units.code[members & rated]) for members in of_attribute.values()]
+        overlap = bool(of_parts) and len(np.unique(np.concatenate(of_parts))) < sum(map(len, of_parts))
+        estimates_of = {value: quantity.of(setting, members) for value, members in of_attribute.items()}
+        for metric in pooled_metrics(
+            quantity.kind, {value: e for value, e in estimates_of.items() if e}, dims=quantity.dims,
+            bounds=setting.scale, shared=units.name if overlap else "",
+        ):  # fmt: skip
+            yield metric.at(attribute=attribute)
 
 
 def judges_of(question: RatedQuestion) -> tuple[str, ...]:

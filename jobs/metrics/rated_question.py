@@ -48,6 +48,9 @@ class MetricSettings:
     # people rated a random part of the items, so that their answers to all items can be estimated (docs/estimates.md):
     # your word, if there are no assignments=
     random_part: bool = False
+    # rarely: attributes of disaggregate whose estimates of all items are also given partially pooled: each subgroup is
+    # drawn towards the mean of all
+    pooling: list[str] = field(default_factory=list)
     minimum: int = 30  # rarely: metrics of subgroups with fewer units are marked
     compare: list[str] = field(default_factory=list)  # attributes whose values Welch's t-test compares
     # rarely: how the p-values of all pairs are adjusted: holm, or benjamini_hochberg for many pairs

@@ -37,6 +37,7 @@ def test_a_setting_out_of_range_is_refused_and_one_at_a_bound_is_not() -> None:
         ("contrast", ["r:a-b"], [":a-b"], "contrast=:a-b: must be attribute:first-second"),
         ("contrast", ["region:b-a"], ["region:a"], "contrast=region:a: must be attribute:first-second"),
         ("contrast", ["region:a-b"], ["region:a-b-c"], "contrast=region:a-b-c: must be attribute:first-second"),
+        ("pooling", [], ["region"], "pooling=region: only the subgroups of metrics.disaggregate can be pooled"),
         ("text_overlap", ["rouge_l"], ["words"], "text_overlap=words: must be one of"),
         ("stop", 1e-9, 0.0, "stop=0: must be above 0"),
         ("overlap", 0, -0.1, "overlap=-0.1: must be from 0 to 1"),

@@ -7,6 +7,7 @@ import pytest
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.estimates import NOT_RANDOM, estimates
+from jobs.metrics.partial_pooling import POOLED
 from jobs.metrics.rated_question import AssignedItems, MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.rating_plans import BOTH, JUDGES_ALONE, PEOPLE_ALONE
 
@@ -52,6 +53,28 @@ def test_people_correct_the_judges_and_the_judges_narrow_the_interval():
     assert by_source(question, "estimated_mean")[JUDGES_ALONE].value > truth.mean() + 0.4
     worth = {m.dims["of"]: m.value for m in estimates(question) if m.name == "effective_ratings"}
     assert (worth["people’s mean"] or 0) > 1.5 * RATED
+
+
+def test_pooled_subgroups_are_named_and_drawn_together():
+    _, question = scored(pooling=["region"])
+    regions = {f"r{place}": np.arange(ITEMS) % 6 == place for place in range(6)}
+    pooled = replace(question, context=replace(question.context, subgroups={"region": regions}))
+    alone, together = [], []
+    for part in regions:
+        shown = by_source(pooled, "estimated_mean", attribute="region", part=part)
+        alone.append(shown[BOTH])
+        together.append(shown[POOLED])
+    assert 0 < np.ptp([m.value for m in together]) < 0.7 * np.ptp([m.value for m in alone])
+    assert np.mean([m.high - m.low for m in together]) < 0.9 * np.mean([m.high - m.low for m in alone])
+    assert together[0].reason.startswith("pooled over 6 subgroups")
+    of_share = by_source(pooled, "estimated_share_at_least", attribute="region", part="r0", threshold="4")
+    assert 0 <= of_share[POOLED].low < of_share[POOLED].high <= 1
+    (two,) = [m for m in estimates(question) if m.dims.get("source") == POOLED and m.name == "estimated_mean"]
+    assert two.reason == "fewer than 3 subgroups have an interval to pool"
+    shared = {**regions, "all": np.ones(ITEMS, bool)}
+    overlapping = replace(question, context=replace(question.context, subgroups={"region": shared}))
+    reasons = {m.reason for m in estimates(overlapping) if m.dims.get("source") == POOLED}
+    assert reasons == {"not pooled: subgroups share items, so that they vary together"}
 
 
 def test_subgroups_borrow_the_weights_of_the_judges_but_not_the_mean():

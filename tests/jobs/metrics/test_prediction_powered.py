@@ -57,7 +57,7 @@ def test_the_estimate_is_that_of_ppi_plus_plus_and_of_the_regression_estimator()
 
 
 def test_the_estimate_is_that_of_ppi_python():
-    """With the same lambda, also with weights; a package of the tests' own environments."""
+    """With the same lambda, also with weights (pip install ppi-python)."""
     ppi = pytest.importorskip("ppi_py")
     truth, judge, rated = study()
     y, f, rest = truth[rated], judge[rated], judge[~rated]
