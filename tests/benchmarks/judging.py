@@ -43,15 +43,15 @@ class Loaded(NamedTuple):
     requests: list[Any]
 
 
-def load(shape: Shape) -> Loaded:
-    """Return the model, and requests whose shared part and suffixes have about the requested numbers of tokens."""
+def load(shape: Shape, *, model: str = MODEL) -> Loaded:
+    """Return a model, and requests whose shared part and suffixes have about the requested numbers of tokens."""
     import torch
 
     from actors.vlm.loading import load_vlm
 
     torch.set_num_threads(1)
-    model, processor = load_vlm(MODEL, dtype="float32", device_map="cpu")
-    return Loaded(model, processor, requests_of(processor, shape))
+    loaded, processor = load_vlm(model, dtype="float32", device_map="cpu")
+    return Loaded(loaded, processor, requests_of(processor, shape))
 
 
 def requests_of(processor: Any, shape: Shape, *, prefix: int = PREFIX) -> list[Any]:
@@ -83,18 +83,18 @@ def requests_of(processor: Any, shape: Shape, *, prefix: int = PREFIX) -> list[A
     return requests(max(1, article), max(1, suffix))
 
 
-def score(shape: Shape, engine: str, *, repeats: int = 1) -> Result:
+def score(shape: Shape, engine: str, *, repeats: int = 1, model: str = MODEL) -> Result:
     """All labels by one engine, prompts and picture prepared each time."""
     from actors.vlm.scoring import ClosedSetScorer
 
-    loaded = load(shape)
+    loaded = load(shape, model=model)
     scorer = ClosedSetScorer(loaded.model, loaded.processor, engine=engine)
     scorer.score(loaded.requests[:2])
     results, seconds = measured(lambda: scorer.score(loaded.requests), repeats=repeats)
     return result(results, seconds)
 
 
-def one_pass_a_label(shape: Shape, *, labels: int) -> Result:
+def one_pass_a_label(shape: Shape, *, labels: int, model: str = MODEL) -> Result:
     """The first `labels` labels, each as a whole prompt; seconds of all.
 
     Raises:
@@ -102,7 +102,7 @@ def one_pass_a_label(shape: Shape, *, labels: int) -> Result:
     """
     from actors.vlm.scoring import ClosedSetScorer
 
-    loaded = load(shape)
+    loaded = load(shape, model=model)
     few = loaded.requests[:labels]
     scorer = ClosedSetScorer(loaded.model, loaded.processor, engine="naive")
     scorer.score(few[:1])
