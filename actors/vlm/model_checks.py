@@ -444,6 +444,6 @@ def weight_bytes(
     if stored is None:
         return None
     if stated := quantised.quantisation(model, config):
-        bits = 0 if as_stored else quantised.METHODS[stated[quantised.METHOD]].bits
+        bits = 0 if as_stored else quantised.stored_bits(stated)
         return stored * BYTES[dtype] * 8 / bits if bits else stored
     return stored if numbers is None else stored * BYTES[dtype] / numbers

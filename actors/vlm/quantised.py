@@ -24,6 +24,7 @@ KEY, METHOD = "quantization_config", "quant_method"  # of config.json, and of wh
 EXTRA = "pip install -c constraints.txt -e '.[quantised]'"  # bitsandbytes, compressed-tensors
 # Keys with the names of layers that are not quantised, by method.
 KEPT_LAYERS = ("modules_to_not_convert", "ignored_layers", "ignore", "llm_int8_skip_modules")
+LARGEST_BITS = 32
 _PUBLISHED = "use the model's published files"
 
 
@@ -35,7 +36,7 @@ class Method:
         modules: modules of the packages that it needs.
         install: the command that installs them.
         dequantised: whether the weights are dequantised when they are loaded; `bits`: of a stored weight then, 0 where
-            checkpoints differ.
+            checkpoints differ (`stored_bits`).
         needs_gpu: whether it computes on GPUs only.
         dtypes: dtypes in which it computes; empty: any.
         unsupported: why such checkpoints cannot be loaded at all; empty if they can.
@@ -186,6 +187,24 @@ def form(model: str, config: Mapping[str, Any], *, as_stored: bool = False) -> s
         words.append(re.sub(r"[^\w.-]", "", str(detail))[:40])
     dequantised = METHODS[stored[METHOD]].dequantised and not as_stored
     return " ".join(words) + (", dequantised" if dequantised else "")
+
+
+def stored_bits(stated: Mapping[str, Any]) -> int:
+    """Return the bits of a stored weight that is dequantised when it is loaded; 0 if it is not, or they are unknown.
+
+    Groups of layers may have different numbers of bits; the largest is returned, so that no model that fits is refused.
+
+    Args:
+        stated: what `quantisation` returns.
+    """
+    method = METHODS[stated[METHOD]]
+    if not method.dequantised or method.bits:
+        return method.bits
+    groups = stated.get("config_groups")  # of compressed-tensors
+    parts = groups.values() if isinstance(groups, Mapping) else ()
+    weights = [part.get("weights") for part in parts if isinstance(part, Mapping)]
+    numbers = [stated.get("bits"), *(part.get("num_bits") for part in weights if isinstance(part, Mapping))]
+    return max((number for number in numbers if type(number) is int and 0 < number <= LARGEST_BITS), default=0)
 
 
 def prepare(config: PretrainedConfig) -> bool:

@@ -111,7 +111,14 @@ def test_a_folder_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
 
 def test_dequantised_weights_take_the_memory_of_numbers_in_16_bits(tmp_path: Path) -> None:
     (tmp_path / WEIGHTS[0]).write_text(json.dumps({"metadata": {"total_size": 1000}}))
-    cases: list[tuple[Any, bool, float]] = [(None, False, 1000), (FP8, False, 2000), (FP8, True, 1000),
+    groups = {"a": {"weights": {"num_bits": 4}}, "b": {"weights": {"num_bits": 8}}, "c": {"weights": None}, "d": 1}
+    packed = PACKED | {"config_groups": {"a": groups["a"]}}
+    cases: list[tuple[Any, bool, float]] = [(packed, False, 4000), (packed, True, 1000),
+                                            (PACKED | {"config_groups": groups}, False, 2000),
+                                            (PACKED | {"config_groups": {"a": 5}}, False, 1000),
+                                            (PACKED | {"config_groups": 3}, False, 1000),
+                                            ({"quant_method": "metal", "bits": 4}, False, 4000),
+                                            (None, False, 1000), (FP8, False, 2000), (FP8, True, 1000),
                                             ({"quant_method": "mxfp4"}, False, 4000), (BNB, False, 1000)]  # fmt: skip
     for stored, as_stored, expected in cases:
         (tmp_path / "config.json").write_text(json.dumps(of(stored) | {"dtype": "bfloat16"}))
