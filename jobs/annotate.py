@@ -31,7 +31,6 @@ from actors import schemas
 from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.annotation import shown_items, study
-from jobs.annotation.assignment import read_raters
 from jobs.annotation.shown_items import ShownTables, read_own_sets
 from jobs.annotation.study import AnnotateConfig, write_task_files
 from jobs.runtime.command_line import cli
@@ -58,7 +57,7 @@ ASSIGNING = (  # keys that determine the rows, whose hash is in the identity
 
 def execute(cfg: AnnotateConfig) -> Plan | Manifest:
     """Run the job and return the manifest of `assignments`, or the plan with plan=true; see the module's docstring."""
-    study.check_keys(cfg)
+    raters = study.check_raters(cfg)
     rubric, span_labels = study.read_questions(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = study.open_sources(cfg)
@@ -72,7 +71,6 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
     chosen = study.new_items(cfg, drawn.rows, earlier)
     own_sets = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
     chosen = [row for row in chosen if not own_sets or row["item_id"] in own_sets]
-    raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.per_rater, encoding=cfg.raters_encoding)
     if cfg.raters.isdigit() and not study.plans_of(cfg):
         cfg = replace(cfg, per_item=len(raters))
     tasks = study.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own_sets)
@@ -156,7 +154,7 @@ def _plan(
     )
 
 
-JOB = cli.Job("annotate", AnnotateConfig, execute)
+JOB = cli.Job("annotate", AnnotateConfig, execute, check=study.check_raters)
 
 if __name__ == "__main__":
     sys.exit(cli.main("annotate"))

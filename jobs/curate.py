@@ -137,7 +137,7 @@ def selection_lines(tallies: curation_steps.Tallies, selection: Selection) -> It
     yield from (f"  {note}" for note in selection.notes)
 
 
-JOB = cli.Job("curate", CurateConfig, execute)
+JOB = cli.Job("curate", CurateConfig, execute, check=check)
 
 if __name__ == "__main__":
     sys.exit(cli.main("curate"))

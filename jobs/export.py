@@ -62,22 +62,9 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
         InputError: a table does not exist, two tables hold the same rating, the file exists, or it would be in the
             folder of a table.
     """
+    check(cfg)
     out = locations.absolute(cfg.out)
-    suffix = next((suffix for suffix in FORMATS if out.endswith(suffix)), None)
-    if suffix is None:
-        raise InputError(
-            f"must end in {' or '.join(FORMATS)}",
-            key="out",
-            value=cfg.out,
-            remedy="the last word is the file to write, as in remine export R ratings.csv",
-        )
-    if not cfg.ratings:
-        raise InputError("ratings=[]: name at least one table of ratings, as in ratings=[R/ratings/*]")
-    check_creatable(out.rsplit("/", 1)[0])
-    if locations.exists(out) and not cfg.overwrite:
-        raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
-    if suffix == ".parquet" and (table := table_around(out)):
-        raise InputError(f"out={cfg.out}: inside table {table}, whose rows it would be among; use another out=")
+    suffix = Path(out).suffix
     cfg = _of_runs(cfg)
     sources = open_ratings(cfg.ratings)
     excluded = exclusions.read_exclusions(cfg.exclusions)
@@ -108,6 +95,25 @@ def execute(cfg: ExportConfig) -> dict[str, int]:
     for line in summary.exclusion_lines(excluded, exclusion_filter.matched):
         say(line)
     return {**by_status, "excluded": left_out}
+
+
+def check(cfg: ExportConfig) -> None:
+    """Check the keys and the place of the file, without reading tables; raise InputError if one is wrong."""
+    out = locations.absolute(cfg.out)
+    if not out.endswith(FORMATS):
+        raise InputError(
+            f"must end in {' or '.join(FORMATS)}",
+            key="out",
+            value=cfg.out,
+            remedy="the last word is the file to write, as in remine export R ratings.csv",
+        )
+    if not cfg.ratings:
+        raise InputError("ratings=[]: name at least one table of ratings, as in ratings=[R/ratings/*]")
+    check_creatable(out.rsplit("/", 1)[0])
+    if locations.exists(out) and not cfg.overwrite:
+        raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
+    if out.endswith(".parquet") and (table := table_around(out)):
+        raise InputError(f"out={cfg.out}: inside table {table}, whose rows it would be among; use another out=")
 
 
 def _of_runs(cfg: ExportConfig) -> ExportConfig:
@@ -144,7 +150,7 @@ def _writer(path: Path, flat: FlatTable) -> Iterator[pq.ParquetWriter | pcsv.CSV
             yield writer
 
 
-JOB = cli.Job("export", ExportConfig, execute, positional=("ratings", "out"), resumes=False)
+JOB = cli.Job("export", ExportConfig, execute, check=check, positional=("ratings", "out"), resumes=False)
 
 if __name__ == "__main__":
     sys.exit(cli.main("export"))

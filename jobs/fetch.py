@@ -78,7 +78,7 @@ def check(cfg: FetchConfig) -> None:
             raise InputError(f"{name}={value}: must be at least 1")
 
 
-JOB = cli.Job("fetch", FetchConfig, execute, pools=("fetch",))
+JOB = cli.Job("fetch", FetchConfig, execute, check=check, pools=("fetch",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("fetch"))

@@ -25,7 +25,7 @@ from jobs.errors import as_input_error
 from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
 from jobs.judging.items import item_units
-from jobs.judging.model_config import EngineConfig, ModelsConfig, run_each, with_condition
+from jobs.judging.model_config import EngineConfig, ModelsConfig, check_early, run_each, with_condition
 from jobs.judging.model_run import expected_passes, model_plan, prompt_lines, stream_items
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
@@ -158,7 +158,7 @@ def _checked(cfg: GenerateConfig) -> AskedPrompt:
     return prompt
 
 
-JOB = cli.Job("generate", GenerateConfig, execute, pools=("decode", "judge"))
+JOB = cli.Job("generate", GenerateConfig, execute, check=check_early(_checked), pools=("decode", "judge"))
 
 if __name__ == "__main__":
     sys.exit(cli.main("generate"))

@@ -144,7 +144,7 @@ def _lines(cfg: ImportRatingsConfig, importer: Importer, manifest: Manifest, out
         yield f"  {cfg.reports}: {quantity(added, 'reported picture')} added; the list has {total:,} of them"
 
 
-JOB = cli.Job("import_ratings", ImportRatingsConfig, execute)
+JOB = cli.Job("import_ratings", ImportRatingsConfig, execute, check=import_config.check)
 
 if __name__ == "__main__":
     sys.exit(cli.main("import_ratings"))

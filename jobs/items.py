@@ -48,7 +48,7 @@ def execute(cfg: ItemsConfig) -> Plan | Manifest:
         return items_output.write(cfg, plan, excluded)
 
 
-JOB = cli.Job("items", ItemsConfig, execute)
+JOB = cli.Job("items", ItemsConfig, execute, attributes=file_items.file_attributes)
 
 if __name__ == "__main__":
     sys.exit(cli.main("items"))

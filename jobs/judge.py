@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobs.judging.model_config import MethodConfig, ModelsConfig, run_each
+from jobs.judging.model_config import MethodConfig, ModelsConfig, check_early, run_each
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.outcomes import Manifest, Plan
@@ -38,9 +38,13 @@ def execute(cfg: JudgeConfig) -> Plan | Manifest:
         InputError: the value of a key is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
+    return run_each("judge", cfg, _check, _judge)
+
+
+def _check(cfg: JudgeConfig) -> "CheckedKeys":
     from jobs.judging import rubric_job
 
-    return run_each("judge", cfg, rubric_job.check, _judge)
+    return rubric_job.check(cfg)
 
 
 def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
@@ -81,7 +85,7 @@ def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
     return manifest
 
 
-JOB = cli.Job("judge", JudgeConfig, execute, pools=("decode", "judge"))
+JOB = cli.Job("judge", JudgeConfig, execute, check=check_early(_check), pools=("decode", "judge"))
 
 if __name__ == "__main__":
     sys.exit(cli.main("judge"))

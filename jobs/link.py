@@ -135,7 +135,7 @@ def _tally_lines(cfg: LinkConfig, tallies: Mapping[str, Mapping[str, int]]) -> I
         yield f"  {sum(short.values()):,} pictures have fewer than {cfg.k} nodes; increase {key}"
 
 
-JOB = cli.Job("link", LinkConfig, execute, pools=("link",))
+JOB = cli.Job("link", LinkConfig, execute, check=checked, pools=("link",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("link"))

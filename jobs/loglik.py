@@ -26,7 +26,7 @@ from jobs.judging import kept_rubric, prompt_trial
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
 from jobs.judging.calibration import keep_sweep, read_reference
 from jobs.judging.items import ItemTables
-from jobs.judging.model_config import ModelsConfig, check_start, run_each, with_condition
+from jobs.judging.model_config import ModelsConfig, check_early, check_start, run_each, with_condition
 from jobs.judging.model_run import expected_passes, model_plan, prompt_lines, stream_items
 from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.runtime import lifecycle
@@ -145,7 +145,7 @@ def _checked(cfg: LoglikConfig) -> tuple[AskedPrompt, list[str]]:
     return prompt, targets
 
 
-JOB = cli.Job("loglik", LoglikConfig, execute, pools=("decode", "judge"))
+JOB = cli.Job("loglik", LoglikConfig, execute, check=check_early(_checked), pools=("decode", "judge"))
 
 if __name__ == "__main__":
     sys.exit(cli.main("loglik"))

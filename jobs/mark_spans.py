@@ -25,7 +25,7 @@ from jobs.checkpoints.placement import plan_lines
 from jobs.errors import InputError, as_input_error
 from jobs.judging import model_run, prompt_trial
 from jobs.judging.items import ItemTables, Reader, item_units, open_sources
-from jobs.judging.model_config import SeveralModelsConfig, check_model, run_each, with_condition
+from jobs.judging.model_config import SeveralModelsConfig, check_early, check_model, run_each, with_condition
 from jobs.judging.model_run import mark_lines, model_plan, stream_items
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
@@ -139,7 +139,7 @@ def _check(cfg: MarkSpansConfig) -> None:
         raise as_input_error(error) from error
 
 
-JOB = cli.Job("mark_spans", MarkSpansConfig, execute, pools=("judge",))
+JOB = cli.Job("mark_spans", MarkSpansConfig, execute, check=check_early(_check), pools=("judge",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("mark_spans"))

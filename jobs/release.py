@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.quantities import quantity
-from jobs.annotation.pseudonyms import PseudonymsOnDemand
+from jobs.annotation.pseudonyms import PseudonymsOnDemand, read_key
 from jobs.corpora.terms import is_file, read_phrases
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
@@ -116,6 +116,8 @@ def check(cfg: ReleaseConfig) -> None:
     if cfg.records and cfg.columns:
         raise InputError("only without records=, of the attributes of items=", key="columns", value=cfg.columns)
     card.check(cfg.card)
+    if cfg.key_file:
+        read_key(cfg.key_file)
     publishing.check_push(cfg.push)
     check_included(cfg.include, {"ratings": cfg.ratings, "items": cfg.items, "responses": cfg.responses})
     publishing.check_place(cfg.out, overwrite=cfg.overwrite)
@@ -137,7 +139,7 @@ def _show(cfg: ReleaseConfig, contents: Contents) -> None:
         say("  authors and licences are unknown; set images= to release them")
 
 
-JOB = cli.Job("release", ReleaseConfig, execute)
+JOB = cli.Job("release", ReleaseConfig, execute, check=check)
 
 if __name__ == "__main__":
     sys.exit(cli.main("release"))

@@ -158,7 +158,7 @@ def execute(cfg: ReportConfig) -> Manifest:
     return Manifest(manifest, lines)
 
 
-JOB = cli.Job("report", ReportConfig, execute)
+JOB = cli.Job("report", ReportConfig, execute, check=check, check_attributes=metric_settings.check_of_items)
 
 if __name__ == "__main__":
     sys.exit(cli.main("report"))

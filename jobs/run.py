@@ -22,7 +22,7 @@ from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.outcomes import Plan
-from jobs.runtime.pipeline import pipeline_commands, pipeline_plan, pipelines
+from jobs.runtime.pipeline import pipeline_checks, pipeline_commands, pipeline_plan, pipelines
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
 from jobs.runtime.planning.spending import check_budget, left_of
 from jobs.runtime.process import console
@@ -74,7 +74,7 @@ class StepResult:
 def execute(cfg: RunConfig) -> list[StepResult] | Plan:
     """Run the steps in order, or return their plan with plan=true.
 
-    Every step's keys are checked before the first one starts.
+    Every step's keys and the files of the user are checked before the first one starts.
 
     Raises:
         InputError: a step names an unknown job or keys that its job does not have, or two steps have one `out`.
@@ -90,9 +90,13 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
         raise InputError(f"no such job {unknown[0]}; must be one of {', '.join(allowed)}", key="profile")
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
     pipelines.check_outputs(steps, loaded)
+    problems = pipeline_checks.problems(cfg.pipeline, loaded, [overrides for _, overrides in prepared])
     if cfg.plan:
         commands_of_steps = pipeline_commands.lines(steps, loaded, cfg.resources)
-        return Plan([*commands_of_steps, *pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan))])
+        plans = pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan))
+        return Plan([*commands_of_steps, *plans, *(f"the run would be refused: {error}" for error in problems)])
+    if (problem := next(problems, None)) is not None:
+        raise problem
     results, budget = [], cfg.budget
     waiting = {step.job for step in steps if step.waits}
     for number, (step, config_of_step, (_, overrides)) in enumerate(zip(steps, loaded, prepared, strict=True), 1):
@@ -117,7 +121,8 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
 def _run(step: Step, config_of_step: Any, overrides: Sequence[str]) -> object:
     """Run a step and return what its job returns; None if it may wait for people, who have not answered yet."""
     try:
-        return cli.execute_loaded(step.job, config_of_step, overrides)
+        with pipelines.inputs_named(step):
+            return cli.execute_loaded(step.job, config_of_step, overrides)
     except NotAnsweredError as error:
         if not step.waits:
             raise

@@ -10,6 +10,7 @@ from jobs.metrics import description_scores
 from jobs.metrics.distributions import EXTRA
 from jobs.metrics.multiple_comparisons import ADJUSTMENTS
 from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, matching
+from jobs.runtime.configuration.key_hints import of_name
 
 TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
 GROUP_BY = tuple(name for name in EXTRA if name not in (TARGET, CONDITION))
@@ -136,12 +137,20 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
     for key, names in named.items():
         wanted = {part for name in names for part in name.split("+")} - {TARGET}
         if wrong := sorted(wanted - set(available)):
+            several = f" (several are [{wrong[0]}])" if "," in wrong[0] else ""
+            hint = several or of_name(wrong[0], sorted(available))
             raise InputError(
-                f"no item has this attribute; must be one of {', '.join([*sorted(available), TARGET])} (attributes "
-                "come from the columns of a file that remine items reads: add its table with items=)",
+                f"no item has this attribute{hint}; must be one of {', '.join([*sorted(available), TARGET])} "
+                "(attributes come from the columns of a file that remine items reads: add its table with items=)",
                 key=f"metrics.{key}",
                 value=wrong[0],
             )
+
+
+def check_of_items(cfg: Any, available: Collection[str]) -> None:
+    """Do the same for the keys of a report before its items exist, unless responses add attributes to theirs."""
+    if not cfg.responses:
+        check_attributes(cfg.metrics, available)
 
 
 def with_available(settings: MetricSettings, available: Collection[str], added: MetricSettings) -> MetricSettings:

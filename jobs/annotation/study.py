@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from actors.rubrics.rubric import Rubric
 from actors.settings import Location, RuntimeOnly
 from jobs.annotation import assignment
 from jobs.annotation import form as forms
-from jobs.annotation.assignment import Assignment, PlanError, Rater
+from jobs.annotation.assignment import Assignment, PlanError, Rater, read_raters
 from jobs.annotation.form import Form, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.judge_uncertainty import JudgeUncertainty, read_uncertainty
 from jobs.annotation.shown_items import PICTURE_FOLDER, Showing, ShownTables, open_shown
@@ -408,6 +409,23 @@ def plans_of(cfg: AnnotateConfig) -> list[str]:
     """Return the keys that say how many raters each item has; exactly one may be set."""
     plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
     return [key for key, is_set in plans.items() if is_set]
+
+
+def check_raters(cfg: AnnotateConfig) -> list[Rater]:
+    """Return the raters, after checking all keys; reads the file of raters and no other.
+
+    Raises:
+        InputError: a value is not allowed, keys cannot be combined, or the raters cannot be read.
+    """
+    if "/" not in cfg.raters and not cfg.raters.isdigit() and not Path(cfg.raters).exists():
+        why = "must be a number of people, such as 3, or an existing file or table with a column rater"
+        raise InputError(why, key="raters", value=cfg.raters)
+    check_keys(cfg)
+    raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.per_rater, encoding=cfg.raters_encoding)
+    if cfg.per_item is not None and cfg.per_item > len(raters):
+        why = f"each item needs {cfg.per_item} different raters; there are {len(raters)}"
+        raise InputError(why, key="per_item", value=cfg.per_item, remedy=f"use 1 to {len(raters)}, or name more raters")
+    return raters
 
 
 def check_keys(cfg: AnnotateConfig) -> None:

@@ -104,6 +104,20 @@ def file_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         )
 
 
+def file_attributes(cfg: ItemsConfig) -> set[str] | None:
+    """Return the attributes that the items of a file will have, by its columns; None without a file.
+
+    Raises:
+        InputError: the file cannot be read, or a column does not fit.
+    """
+    if cfg.input is None:
+        return None
+    file = input_rows.open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
+    roles = row_items.roles_of(cfg, file)
+    attributes = set(file.columns) - set(roles.named) if roles.attributes is None else set(roles.attributes)
+    return attributes | ({row_items.SET, row_items.TEXT_COLUMN} if cfg.item_per else set())
+
+
 FAULTS_SHOWN = 10  # rows that the message about unusable rows lists
 GOLD = "gold"  # tally of the items whose right answers are known, or are not
 SCHEMAS = {name: TABLES[name].schema() for name in ("records", "texts", ITEMS)} | {"rejects": REJECTS}

@@ -168,6 +168,11 @@ def with_condition(cfg: Conditioned, items: "TableSource") -> Conditioned:
     return replace(cfg, condition=condition)
 
 
+def check_early(check: Callable[[Config], object]) -> Callable[[Config], object]:
+    """Return `check` without looking up models, which takes longer, for a pipeline that has not begun."""
+    return lambda cfg: check(replace(cfg, plan=True))
+
+
 def run_each(
     job: str, cfg: Config, check: Callable[[Config], Checked], run: Callable[[Config, Checked], Plan | Manifest]
 ) -> Plan | Manifest:

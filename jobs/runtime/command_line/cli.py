@@ -48,6 +48,10 @@ class Job:
             takes the rest. Only for jobs on whole tables, such as `ls R`, whose arguments need no name.
         pools: the stages in `resources` that the job uses; empty: all, or the job has no stages.
         resumes: whether the same command continues an interrupted run.
+        check: raises InputError for a wrong value, without reading tables that another job may yet write. A pipeline
+            calls it for all its steps before the first one starts.
+        attributes: returns the attributes that the items of its table will have; None if that is unknown.
+        check_attributes: raises InputError if a value is not among the attributes of the tables `items`.
     """
 
     name: str
@@ -56,6 +60,9 @@ class Job:
     positional: tuple[str, ...] = ()
     resumes: bool = True
     pools: tuple[str, ...] = ()
+    check: Callable[[Any], object] | None = None
+    attributes: Callable[[Any], Collection[str] | None] | None = None
+    check_attributes: Callable[[Any, Collection[str]], None] | None = None
 
 
 def job(name: str) -> Job:
@@ -99,6 +106,20 @@ def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
         if named is not error:
             raise named from error
         raise
+
+
+def check_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> None:
+    """Check a job's configuration, as far as that is possible before its input tables exist.
+
+    Raises:
+        InputError: a value is wrong; the message has its key.
+    """
+    if (check := job(name).check) is None:
+        return
+    try:
+        check(cfg)
+    except InputError as error:
+        raise _named(error, name, cfg, overrides) from error
 
 
 def _named(error: BaseException, name: str, cfg: Any, overrides: Sequence[str]) -> BaseException:

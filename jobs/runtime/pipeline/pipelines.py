@@ -8,11 +8,13 @@ null. `${if:INPUT,VALUE}` is VALUE if INPUT is not empty, else null, and `${pres
 nulls. `${local:MODEL,NAMES}` is the list of `local:MODEL@NAME`, which replaces each name by one small local model.
 """
 
+import contextlib
 import itertools
+import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -23,6 +25,7 @@ from jobs.runtime.configuration import config
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
 
+_INPUT = re.compile(r"\$\{pipeline\.inputs\.([\w.]+)\}")
 _LOOKED_UP = ("fetch", "import_ratings", "kb", "terms")
 
 
@@ -37,6 +40,7 @@ class Step:
     when: dict[str, Any] = field(default_factory=dict)  # input -> the value, or glob, that it must have; null: none
     waits: bool = False  # continue without the step while people have not answered what it reads
     each: dict[str, Any] = field(default_factory=dict)  # the values of a step that `expand` made; not for files
+    inputs: dict[str, str] = field(default_factory=dict)  # key -> the pipeline's input that it is set to, likewise
 
 
 @dataclass
@@ -48,6 +52,7 @@ class PipelineConfig:
     choices: dict[str, list[Any]] = field(default_factory=dict)  # input -> its allowed values; without an entry any
     # input -> values of others with which it is required
     needs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)  # inputs that are files, folders or globs, which must exist
     steps: list[Step] = field(default_factory=list)  # the jobs and their keys
 
 
@@ -78,13 +83,14 @@ def expand(composed: dict[str, Any]) -> dict[str, Any]:
         if not _hold(step.when, root.pipeline.inputs, f"{where}: when"):
             continue
         changed = root.profile.set.get(step.job) or {}
+        inputs = dict(_inputs_of(step.set))
         for values in _combinations(step, where):
             root.each = values
             keys = leaves(_resolved(step.set, where, values))
             replacing = leaves(_resolved(changed, where, values))
             # A list such as `image_models` replaces the step's single `image_model`.
             kept = {key: value for key, value in keys.items() if f"{key.partition('.')[0]}s" not in replacing}
-            steps.append(asdict(Step(job=step.job, set=kept | replacing, waits=step.waits, each=values)))
+            steps.append(asdict(Step(job=step.job, set=kept | replacing, waits=step.waits, each=values, inputs=inputs)))
     pipeline = composed["pipeline"] | {"steps": steps}
     profile = composed["profile"] | {"set": {job: {} for job in composed["profile"]["set"]}}
     return composed | {"pipeline": pipeline, "profile": profile}
@@ -120,6 +126,37 @@ def label(step: Step) -> str:
     return " ".join([step.job, *(f"{name}={value}" for name, value in step.each.items())])
 
 
+def check_files(pipeline: PipelineConfig) -> None:
+    """Check that the inputs that name files exist.
+
+    Raises:
+        InputError: one does not.
+    """
+    for name in pipeline.files:
+        value = pipeline.inputs[name]
+        for place in value if isinstance(value, list) else [value]:
+            if not _is_empty(place) and not Path(str(place)).exists():
+                try:
+                    locations.find(str(place), strict=False)
+                except InputError as error:
+                    error.key, error.value, error.place = name, place, None
+                    raise
+
+
+@contextlib.contextmanager
+def inputs_named(step: Step) -> Iterator[None]:
+    """Give errors about a step's keys the names of the pipeline's inputs of which the values are."""
+    try:
+        yield
+    except InputError as error:
+        key = error.key or ""
+        for name, of_pipeline in step.inputs.items():
+            if key == name or key.startswith(f"{name}."):
+                error.key = of_pipeline + key.removeprefix(name)
+                break
+        raise
+
+
 def check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
     """Check that no two steps write one table.
 
@@ -137,6 +174,16 @@ def check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
                 "with all its variables, as in out: ${out}/ratings/${each.model}"
             )
         writers[place] = writer
+
+
+def _inputs_of(keys: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each key of a step, and the input of which its value is made, if it is only one."""
+    tree: Any = OmegaConf.to_container(keys, resolve=False) if isinstance(keys, DictConfig) else keys
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _inputs_of(value, f"{prefix}{name}.")
+        elif len(inputs := set(_INPUT.findall(str(value)))) == 1 and "${out}" not in str(value):
+            yield f"{prefix}{name}", inputs.pop()
 
 
 def _check_inputs(pipeline: DictConfig) -> None:

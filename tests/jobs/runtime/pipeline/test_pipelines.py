@@ -51,6 +51,48 @@ def test_all_combinations_run_and_run_again(tmp_path: Path, capsys: pytest.Captu
     assert [len(rows_of(f"{tmp_path}/R/{table}")) for table in tables] == [1, 1, 1, 1]
 
 
+STUDY = ["pipeline=study", "set=set.csv", "photos=photos", "rubric=mood.yaml", "out=R"]
+RUBRIC = "name: mood\nquestions: [{name: shown, text: Sad?, answers: [yes, no]}]\n"
+
+
+def test_wrong_values_are_noticed_before_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    Path("set.csv").write_text("file,region\na.png,Asia\n", encoding="utf-8")
+    Path("mood.yaml").write_text(RUBRIC, encoding="utf-8")
+    Path("short").write_text("x", encoding="utf-8")
+    asked = ["--models", "local-tiny"]
+
+    def refusal(*keys: str) -> str:
+        printed: list[str] = []
+        monkeypatch.setattr(cli, "say", lambda text, err=False: printed.append(text))
+        assert cli.main("run", [*STUDY, *keys]) == 2, keys
+        assert not Path("R").exists(), keys
+        return printed[-1].removeprefix("error: ")
+
+    cases = {
+        ("by=nosuch", *asked): "by=nosuch: no item has this attribute; must be one of region, target",
+        ("by=Region", *asked): "by=Region: no item has this attribute (did you mean region?)",
+        ("by=file", *asked): "by=file: no item has this attribute",
+        ("people=two",): "people=two: must be a number of people",
+        ("people=0",): "people=0: a number of people is from 1 to",
+        ("people=3", "per_item=5"): "per_item=5: each item needs 5 different raters; there are 3; use 1 to 3",
+        ("photos=foto", *asked): "photos=foto: does not exist",
+        ("set=sett.csv", *asked): "set=sett.csv: does not exist; did you mean",
+        ("licence=cc-by-4.0", "key_file=short", *asked): "key_file=short: the key has 1 bytes",
+    }
+    assert {keys: refusal(*keys)[: len(start)] for keys, start in cases.items()} == cases
+
+
+def test_a_plan_has_what_a_run_would_be_refused_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mood.yaml").write_text(RUBRIC, encoding="utf-8")
+    assert cli.main("run", [*STUDY, "--models", "local-tiny", "plan=true"]) == 0
+    assert "the run would be refused: set=set.csv: does not exist" in capsys.readouterr().out
+
+
 def test_a_plan_has_a_command_for_each_combination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main("run", given(tmp_path, "plan=true")) == 0
     printed = capsys.readouterr().out.splitlines()
