@@ -17,6 +17,7 @@ from actors.status import Status
 from jobs.store.counts import Counts
 
 JOB = "remine_job"  # a label; Prometheus gives `job` another meaning
+RUN = "run"  # in place of a stage
 UNKNOWN = "unknown"  # kind of an error without a kind
 SECONDS = (0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200)  # boundaries of the histogram of units
 _PICTURES = ("bytes", "pixels", "pictures")  # columns whose values are pictures, or lists of them
@@ -40,6 +41,10 @@ METRICS = {
     "remine_device_seconds": Exported("Counter", "Time during which actors worked, of models that of their device."),
     "remine_unit_seconds": Exported("Histogram", "Time from reading a unit to writing it."),
     "remine_queued": Exported("Gauge", "Rows, or MB of input, that a stage has not done yet."),
+    "remine_spent": Exported("Gauge", "Price of the machines of a run so far, at most, in the currency of its prices."),
+    "remine_budget_share": Exported("Gauge", "Share of budget= that a run has spent."),
+    "remine_machines": Exported("Gauge", "Machines of the cluster that are up."),
+    "remine_idle_gpus": Exported("Gauge", "GPUs of the cluster that no actor holds."),
 }
 
 
@@ -48,7 +53,7 @@ class JobMetrics:
 
     Args:
         job: the job, as in progress lines.
-        stage: the key of its pool.
+        stage: the key of its pool; `RUN` for the whole run.
     """
 
     def __init__(self, job: str, stage: str) -> None:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ray
 from ray._private import worker
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
+from actors.quantities import quantity
 from jobs.errors import RunError
 from jobs.runtime.process.console import say
+from jobs.runtime.prometheus import RUN, JobMetrics
 
 if TYPE_CHECKING:
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 1.0
 REPORT_EVERY_S = 60.0
+COUNT_EVERY_S = 5.0
+# Of Ray's NodeDeathInfo: a node that left by itself, and one that the autoscaler ended because it was idle. With
+# another reason, such as that it failed or was withdrawn, a machine counts as lost.
+PLANNED_ENDS = (1, 4)
 logger = logging.getLogger("ray")
 _ACTOR = re.compile(r"MapBatches\((\w+)\)")
 
@@ -76,13 +83,55 @@ class StartWatch:
         return f"waiting for actors, {now - self._began:.0f} s after the start: {counts} have started"
 
 
+class MachineWatch:
+    """Counts the machines of a cluster, and names those that are lost."""
+
+    def __init__(self) -> None:
+        self._alive: dict[str, str] = {}
+        self._most = 0
+
+    def look(self, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the names of the machines that were lost since the last call.
+
+        Args:
+            nodes: as `ray.nodes()` returns them, dead ones included for a while.
+        """
+        alive = {node["NodeID"]: _machine_name(node) for node in nodes if node["Alive"]}
+        ended = {node["NodeID"] for node in nodes if not node["Alive"] and node.get("DeathReason") in PLANNED_ENDS}
+        lost = [name for node, name in self._alive.items() if node not in alive and node not in ended]
+        self._alive, self._most = alive, max(self._most, len(alive))
+        return lost
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there have been several machines."""
+        return self._most > 1
+
+    @property
+    def number(self) -> int:
+        """The number of machines that were up at the last call."""
+        return len(self._alive)
+
+    def text(self, *, gpus: float, idle: float) -> str:
+        """Return how many machines are up and how many GPUs no actor holds."""
+        machines = quantity(self.number, "machine")
+        return f"{machines} up, {idle:g} of {gpus:g} GPUs idle" if gpus else f"{machines} up"
+
+
+def _machine_name(node: Mapping[str, Any]) -> str:
+    """Return a machine's address, and the beginning of the id that Ray's dashboard and logs have."""
+    return f"{node['NodeManagerAddress']} (node {node['NodeID'][:8]})"
+
+
 class ActorWatch(ExecutionCallback):
-    """Applies a `StartWatch` to each step of an execution of Ray Data, and prints and limits what the run spends."""
+    """Applies the watches to each step of an execution of Ray Data, and prints and limits what the run spends."""
 
     def __init__(self, *, wait_s: float, spending: "Spending | None" = None) -> None:
         self._wait_s, self._spending = wait_s, spending
-        self._told = time.monotonic()
+        self._metrics = JobMetrics(spending.job if spending else "", RUN)
+        self._told = self._counted = time.monotonic()
         self._watch: StartWatch | None = None
+        self._machines = MachineWatch()
         self._looked = 0.0
 
     def on_execution_step(self, executor: "StreamingExecutor") -> None:
@@ -100,9 +149,37 @@ class ActorWatch(ExecutionCallback):
             say(line, err=True, level="info")
         if self._spending is not None:
             self._spending.check()
-            if self._spending.is_shown and now - self._told >= REPORT_EVERY_S:
-                self._told = now
-                say(f"spent so far: {self._spending.text()}", err=True, level="info")
+        if now - self._counted >= COUNT_EVERY_S:
+            self._counted = now
+            self._count_machines()
+        if now - self._told >= REPORT_EVERY_S:
+            self._told = now
+            parts = []
+            if self._spending is not None and self._spending.is_shown:
+                parts.append(f"spent so far: {self._spending.text()}")
+            if self._machines.is_shown:
+                parts.append(self._machines.text(**_gpus()))
+            if parts:
+                say("; ".join(parts), err=True, level="info")
+
+    def _count_machines(self) -> None:
+        """Name lost machines, and export what the run spends and how many machines are up."""
+        for name in self._machines.look(ray.nodes()):
+            up = quantity(self._machines.number, "machine")
+            say(f"lost machine {name}; {up} up, which do its unfinished units again", err=True, level="warning")
+            if self._spending is not None:
+                self._spending.lost_machines.append(name)
+        figures = self._spending.figures() if self._spending is not None else {}
+        figures["remine_machines"] = self._machines.number
+        if (gpus := _gpus())["gpus"]:
+            figures["remine_idle_gpus"] = gpus["idle"]
+        for name, value in figures.items():
+            self._metrics.gauge(name, value)
+
+
+def _gpus() -> dict[str, float]:
+    """Return the number of GPUs of the cluster, and of those that no actor holds."""
+    return {"gpus": ray.cluster_resources().get("GPU", 0.0), "idle": ray.available_resources().get("GPU", 0.0)}
 
 
 def _states(operators: Mapping[Any, Any]) -> Iterator[PoolState]:

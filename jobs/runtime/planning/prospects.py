@@ -12,7 +12,7 @@ from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.resources import Demand, Resources, check_machines, demands, startable
 from jobs.runtime.outcomes import Plan
 from jobs.runtime.planning import estimates, summary
-from jobs.runtime.planning.estimates import Cluster, Forecast, PlanSums
+from jobs.runtime.planning.estimates import Forecast, PlanSums
 from jobs.runtime.planning.expected_pace import Expectation, Passes, Work
 from jobs.runtime.planning.rate_tables import expected_gpu, read_measurements, read_prices
 from jobs.runtime.planning.spending import Spending
@@ -82,7 +82,7 @@ class Prospect:
         run = open_run(self.plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
         devices = self.expectation.devices(len(run.todo))
         run.account = functools.partial(
-            _account, estimated=self.estimate(run.amounts), cluster=self.spending.cluster, devices=devices
+            _account, estimated=self.estimate(run.amounts), spending=self.spending, devices=devices
         )
         return run
 
@@ -134,15 +134,9 @@ def prospect(
         passes=passes,
     )
     cluster = estimates.cluster_of(stages, resources, prices, cores=expectation.cores)
-    return Prospect(
-        name,
-        cfg,
-        plan,
-        needs,
-        expectation,
-        Spending(cluster, cfg.budget, wait_s=resources.wait_s if resources.autoscaling and stages else 0.0),
-        get_bytes,
-    )
+    wait_s = resources.wait_s if resources.autoscaling and stages else 0.0
+    spending = Spending(cluster, cfg.budget, wait_s=wait_s, job=name)
+    return Prospect(name, cfg, plan, needs, expectation, spending, get_bytes)
 
 
 def describe_all(prospects: Sequence[Prospect], *, lines: Sequence[str] = ()) -> Plan:
@@ -169,7 +163,9 @@ def own_cpus(needs: Sequence[Demand], resources: Resources, *, joins: bool) -> i
     return cpus if is_here else None
 
 
-def _account(run: TableRun, seconds: float, *, estimated: Forecast, cluster: Cluster, devices: float) -> dict[str, Any]:
+def _account(
+    run: TableRun, seconds: float, *, estimated: Forecast, spending: Spending, devices: float
+) -> dict[str, Any]:
     """Return, for the manifest, the estimate at the opening of the run and what the run took.
 
     A run that had nothing left to do keeps the values in the manifest.
@@ -180,7 +176,8 @@ def _account(run: TableRun, seconds: float, *, estimated: Forecast, cluster: Clu
         return {name: kept[name] for name in ("estimate", "actual") if name in kept}
     work = sum(amounts.work_of(task.unit) for task in run.todo)
     has_estimate = estimated.left and estimated.pace is not None and not run.is_trial
+    actual = estimates.actual(spending.cluster, seconds, work, amounts.counted, devices)
     return {
         "estimate": estimated.to_json() if has_estimate else None,
-        "actual": estimates.actual(cluster, seconds, work, amounts.counted, devices),
+        "actual": {**actual, "lost_machines": spending.lost_machines},
     }

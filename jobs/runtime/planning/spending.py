@@ -27,14 +27,19 @@ class Spending:
         cluster: the machines.
         budget: an amount in the currency of `resources.prices`, such as 200, or a time, such as 12h or 90min; None: no
             limit.
+        job: the name of the job, for its metrics.
         wait_s: longest time until machines that are not yet there have booted, installed packages and loaded a model.
+
+    Attributes:
+        lost_machines: names of the machines that were lost during the run (`jobs.runtime.cluster.ray_internals`).
 
     Raises:
         InputError: the budget is neither, or an amount of money without prices of the machines.
     """
 
-    def __init__(self, cluster: "Cluster", budget: str | None, *, wait_s: float = 0.0) -> None:
-        self.cluster, self._budget, self._wait_s = cluster, budget, wait_s
+    def __init__(self, cluster: "Cluster", budget: str | None, *, wait_s: float = 0.0, job: str = "") -> None:
+        self.cluster, self._budget, self._wait_s, self.job = cluster, budget, wait_s, job
+        self.lost_machines: list[str] = []
         self._most_hours = math.inf if budget is None else _hours(budget, cluster.per_hour, cluster.unpriced)
         self._began = time.monotonic()
 
@@ -67,6 +72,15 @@ class Spending:
         minutes = f"{hours * 60:,.1f} min"
         so_far = f"at most {prices.currency} {hours * self.cluster.per_hour:,.2f}" if prices else minutes
         return f"{so_far} of budget={self._budget}" if self._budget else so_far
+
+    def figures(self) -> dict[str, float]:
+        """Return the metrics `remine_spent` and `remine_budget_share`, as far as there are prices and a budget."""
+        hours, figures = self._hours(), {}
+        if self.cluster.prices:
+            figures["remine_spent"] = hours * self.cluster.per_hour
+        if self._budget:
+            figures["remine_budget_share"] = hours / self._most_hours
+        return figures
 
     def check(self) -> None:
         """Raise RunError if the budget has been reached."""

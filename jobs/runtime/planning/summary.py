@@ -82,6 +82,8 @@ def result_lines(name: str, manifest: Mapping[str, Any], run: TableRun) -> list[
         lines.append(f"  {run.plan.limit}; the table has no more")
     lines.append(f"  {_units(len(run.units))}{again}, {manifest['seconds']:,.1f} s")
     expected, took = manifest.get("estimate"), manifest.get("actual")
+    if took and (lost := took.get("lost_machines")):
+        lines.append(f"  lost {quantity(len(lost), 'machine')}: {', '.join(lost)}")
     if expected and took and max(took["seconds"], expected["seconds"]["high"]) >= LONG_S:
         lines += [f"  {line}" for line in estimates.comparison_lines(expected, took)]
     return lines

@@ -70,12 +70,15 @@ def test_alerts_fire_for_what_they_say(tmp_path: Path) -> None:
         f"ray_remine_device_seconds_total{stuck}": "0+6x90",
         f"ray_remine_actor_seconds_total{well}": "0+60x90",
         f"ray_remine_device_seconds_total{well}": "0+50x90",
+        'ray_remine_budget_share{remine_job="judge",stage="run"}': "0+0.0102x90",
+        'ray_remine_budget_share{remine_job="embed",stage="run"}': "0+0.0098x90",
     }
     summaries = {rule["alert"]: rule["annotations"]["summary"] for group in rules["groups"] for rule in group["rules"]}
     fired = {
         "RemineNoProgress": {"remine_job": "judge"},
         "RemineIdleDevices": {"remine_job": "judge", "stage": "judge"},
         "RemineErrors": {"remine_job": "fetch"},
+        "RemineBudget": {"remine_job": "judge"},
     }
     tests = {
         "rule_files": [str(ALERTS)],

@@ -11,7 +11,7 @@ import ray
 from jobs.errors import RunError
 from jobs.runtime import stages
 from jobs.runtime.cluster import ray_internals
-from jobs.runtime.cluster.ray_internals import REPORT_EVERY_S, ActorWatch, PoolState, StartWatch
+from jobs.runtime.cluster.ray_internals import REPORT_EVERY_S, ActorWatch, MachineWatch, PoolState, StartWatch
 from jobs.runtime.configuration.resources import Resources, StageResources, TaskResources
 from jobs.runtime.planning.estimates import Cluster
 from jobs.runtime.planning.spending import Spending
@@ -114,3 +114,19 @@ def test_the_pools_of_a_run_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
     run = opened(str(tmp_path / "out"), [1, 1])
     stages.process(run, name="test", stage=stage, resources=resources, total=None, counted="rows")
     assert seen == {"Poisoned"}
+
+
+def test_lost_machines_are_named_and_those_that_ended_are_not() -> None:
+    def node(number: int, *, alive: bool = True, reason: int = 0) -> dict[str, Any]:
+        name = f"{number}" * 56
+        return {"NodeID": name, "Alive": alive, "NodeManagerAddress": f"10.0.0.{number}", "DeathReason": reason}
+
+    watch = MachineWatch()
+    assert watch.look([node(1)]) == []
+    assert not watch.is_shown
+    assert watch.look([node(1), node(2), node(3), node(4), node(5)]) == []
+    assert watch.text(gpus=4, idle=1) == "5 machines up, 1 of 4 GPUs idle"
+    idle, withdrawn = node(3, alive=False, reason=4), node(4, alive=False, reason=2)
+    assert watch.look([node(1), idle, withdrawn, node(5)]) == ["10.0.0.2 (node 22222222)", "10.0.0.4 (node 44444444)"]
+    assert watch.look([node(1), idle, withdrawn, node(5)]) == []  # named once
+    assert watch.text(gpus=0, idle=0) == "2 machines up"

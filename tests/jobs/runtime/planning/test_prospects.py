@@ -176,12 +176,15 @@ def test_only_a_run_of_all_that_was_left_has_its_estimate_in_the_manifest(tmp_pa
     estimated = Forecast(30, "bytes", Pace(Spread(2.0, 1.0, 3.0), 0), Requests(), Cluster(0, cpus=4.0))
 
     def account(run: TableRun, expected: Forecast = estimated) -> dict[str, Any]:
-        return prospects._account(run, 3600.0, estimated=expected, cluster=expected.cluster, devices=2.0)
+        spending = Spending(expected.cluster, None)
+        spending.lost_machines.append("10.0.0.7")
+        return prospects._account(run, 3600.0, estimated=expected, spending=spending, devices=2.0)
 
     planned = small_runs.plan(str(tmp_path / "t"))
     whole = account(small_runs.begin(planned))
     assert whole["estimate"]["seconds"] == Spread(15.0, 10.0, 30.0).to_json()
     assert (whole["actual"]["done"], whole["actual"]["counted"], whole["actual"]["devices"]) == (30, "bytes", 2.0)
+    assert whole["actual"]["lost_machines"] == ["10.0.0.7"]
     assert (whole["actual"]["cpu_hours"], whole["actual"]["gpu_hours"]) == (4.0, 0.0)
     assert account(small_runs.begin(planned), replace(estimated, pace=None))["estimate"] is None
     run = small_runs.begin(planned)

@@ -42,6 +42,8 @@ def test_the_text_has_the_money_of_all_machines(monkeypatch: pytest.MonkeyPatch)
     spending, free = Spending(PRICED, "200"), Spending(Cluster(0.0), None)
     now = 1800.0
     assert spending.text() == "at most USD 10.00 of budget=200"
+    assert spending.figures() == {"remine_spent": 10.0, "remine_budget_share": 0.05}
+    assert free.figures() == {}
     assert (spending.is_shown, free.is_shown) == (True, False)
     assert spending.plan_lines()[0].startswith("budget 200: 10.00 hours of all machines")
     assert free.plan_lines() == []
