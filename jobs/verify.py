@@ -84,7 +84,7 @@ def _check_each(uri: str, tables: Sequence[str], check: Callable[[str], dict[str
 def _check(uri: str) -> dict[str, int]:
     """Check the table at `uri` and return the numbers of its units and rows; raises RunError if it has a fault."""
     _refuse(uri, _confirmed(uri, lambda: list(table_faults.damage(uri))))
-    source = open_table(uri)
+    source = open_table(uri, indexed=False)
     _refuse(uri, _confirmed(uri, lambda: list(table_faults.of_table(source, rubric_faults))))
     units, rows = len(source.footers), source.rows
     amounts = f"{quantity(units, 'unit')}, {quantity(rows, 'row')}"

@@ -19,16 +19,23 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.judging.kept_rubric import KeptRubric, of_answers
 from jobs.metrics.distributions import Distributions
 from jobs.store.files import locations
+from jobs.store.json_types import FooterJson
 from jobs.store.reading import open_table
 from jobs.store.run_files import IDENTITY, read_json, trials
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
+from jobs.store.unit_index import read_index
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES, table
 
 DIM = 4  # of embeddings, unless their rows have other vectors
 FIVE = of_answers("r", ["1", "2", "3", "4", "5"], ordinal=True)  # rubric r: every question from 1 to 5
+
+
+def unit_records(out: str | Path) -> list[FooterJson]:
+    """Return the records of the units of a table, in the order of its units."""
+    return [footer.record for footer in read_index(str(out)) if footer.record is not None]
 
 
 class TableInMemory:

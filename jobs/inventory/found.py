@@ -10,9 +10,10 @@ from jobs.errors import InputError
 from jobs.store import run_files
 from jobs.store.files import locations
 from jobs.store.files.objects import HashSet, Object
-from jobs.store.footers import Footer, Footers, data_objects, read_footers
+from jobs.store.footers import Footer, Footers, data_objects
 from jobs.store.identity import TABLE, flatten, stored_identity_hash
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri, trials
+from jobs.store.unit_index import indexed_footers
 
 _END = f"/{FOLDER}/{IDENTITY}"
 
@@ -113,7 +114,7 @@ def _read(uri: str, files: list[Object]) -> FoundTable:
     units = len(objects)
     rows = _rows_of_manifest(uri) if run_uri(uri, MANIFEST) in names and planned == units else None
     if rows is None:
-        footers = Footers(f for f in read_footers(objects, remote=locations.is_s3(uri)) if f is not None)
+        footers = Footers(f for f in indexed_footers(uri, objects, files) if f is not None)
         rows = sum(footer.rows for footer in footers)
         units = units if planned is None else _written_as_planned(uri, footers)
     changed = max(_changed(run_uri(uri, name)) for name in (IDENTITY, MANIFEST) if run_uri(uri, name) in names)

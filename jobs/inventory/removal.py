@@ -6,9 +6,10 @@ from pathlib import Path
 from jobs.inventory.found import FoundTable
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
-from jobs.store.footers import data_objects, read_footers
+from jobs.store.footers import data_objects
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, read_inputs, run_uri
 from jobs.store.runs import lock, place
+from jobs.store.unit_index import indexed_footers
 
 
 def remove_table(table: FoundTable) -> list[str]:
@@ -43,7 +44,7 @@ def leftovers(table: FoundTable) -> Iterator[Object]:
         return
     generations = {unit.name: 0 for unit in read_inputs(run_uri(table.uri, INPUTS))}
     objects = list(data_objects(table.uri, table.files))
-    for footer in read_footers(objects, remote=locations.is_s3(table.uri)):
+    for footer in indexed_footers(table.uri, objects, table.files):
         if footer is not None and (record := footer.record) is not None and record["unit"]["name"] in generations:
             generations[record["unit"]["name"]] = record["generation"]
     for file in table.files:

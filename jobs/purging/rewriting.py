@@ -29,7 +29,8 @@ from jobs.store.object_rows import row_groups
 from jobs.store.pieces import range_without, with_range
 from jobs.store.reading import TableSource, open_table, rejects_of, whole_of
 from jobs.store.run_files import CONFIG, IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
-from jobs.store.runs.run_units import generation_of, written_unit
+from jobs.store.runs.run_units import generation_of
+from jobs.store.unit_index import write_index
 from jobs.store.units import OWN_ROWS, WHOLE, Unit
 from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
 from jobs.tables import TABLES
@@ -284,10 +285,8 @@ def _write_run_files(uri: str, units: Sequence[Unit]) -> None:
     total = source.counts()
     if not total.balances():
         raise RunError(f"the table does not balance after the purge: {total}", place=uri)
-    records = [(footer, footer.record) for footer in source.footers]
-    written = [written_unit(footer, record) for footer, record in records if record is not None]
     if locations.exists(run_uri(uri, UNITS)):
-        locations.replace(run_uri(uri, UNITS), run_files.to_lines(written))
+        write_index(uri, source.footers)
     if locations.exists(run_uri(uri, MANIFEST)):
         manifest: dict[str, Any] = run_files.read_json(run_uri(uri, MANIFEST))
         locations.replace(run_uri(uri, MANIFEST), run_files.to_json({**manifest, "counts": total.to_json()}))

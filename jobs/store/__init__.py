@@ -7,7 +7,7 @@ A table is in one folder or `s3://` prefix:
     _run/identity.json           everything that the rows depend on (model, rules, …); written once
     _run/inputs.jsonl            the frozen list of units
     _run/manifest.json           the summary, derived from the footers when a run ends
-    _run/units.jsonl             the units of that summary, one per line
+    _run/units.jsonl             the index: the footers of all units (`jobs.store.unit_index`)
 
 Readers that skip names with a leading underscore see only the rows.
 """

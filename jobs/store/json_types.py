@@ -73,16 +73,21 @@ class ReplacedJson(TypedDict):
     etag: str
 
 
-class WrittenUnitJson(TypedDict):
-    """A line of `_run/units.jsonl`: a unit as the footers describe it when a run ends."""
+class IndexHeadJson(TypedDict):
+    """The first line of `_run/units.jsonl` (`jobs.store.unit_index`)."""
 
-    name: str
-    generation: int
+    units: int
+    schemas: list[str]
+    md5: str
+
+
+class WrittenUnitJson(FooterJson):
+    """A line of `_run/units.jsonl`: the record of a data object, its rows, size, ETag, and the index of its schema."""
+
     rows: int
     bytes: int
-    counts: CountsJson
-    inputs: list[ObjectJson]
-    retired: list[GenerationJson]
+    etag: str
+    schema: int
 
 
 class ManifestJson(TypedDict):

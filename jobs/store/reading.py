@@ -21,6 +21,7 @@ from jobs.store.identity import TABLE
 from jobs.store.object_rows import opened_rows, row_groups, weight_of
 from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, identity_at, read_inputs, read_json, run_uri
 from jobs.store.table_plan import first_rows
+from jobs.store.unit_index import indexed_footers
 from jobs.store.units import Unit
 from jobs.store.writer import REJECTS_HELD, Reject, rejects_uri
 
@@ -228,11 +229,14 @@ def _other_table(uri: str, name: str, expected: Sequence[str]) -> InputError:
     return InputError(f"is a table {name!r}, expected {_wanted(expected)}", place=uri)
 
 
-def open_table(uri: str, *expected: str, complete: bool = True, key: str | None = None) -> TableSource:
+def open_table(
+    uri: str, *expected: str, complete: bool = True, indexed: bool = True, key: str | None = None
+) -> TableSource:
     """Return the table at `uri`, whose name must be one of `expected`.
 
     Args:
         complete: False: also a table of an incomplete run.
+        indexed: False: read the footers from the objects rather than from the index (`jobs.store.unit_index`).
         key: the key of the job that names it, for messages.
 
     Raises:
@@ -241,23 +245,30 @@ def open_table(uri: str, *expected: str, complete: bool = True, key: str | None 
             how to complete it).
     """
     with about(key):
-        return _open_table(locations.absolute(uri), expected, complete=complete)
+        return _open_table(locations.absolute(uri), expected, complete=complete, indexed=indexed)
 
 
-def _open_table(uri: str, expected: Sequence[str], *, complete: bool) -> TableSource:
+def _open_table(uri: str, expected: Sequence[str], *, complete: bool, indexed: bool) -> TableSource:
     listed = locations.listing(uri)
     if below := _tables_below(uri, listed):
         fitting = [name for name in below if name.rpartition("/")[2] in expected]
         hint = f"; did you mean {locations.join(uri, fitting[0])}?" if len(fitting) == 1 else "; name one of them"
         raise InputError(f"a folder of several tables: {', '.join(below)}{hint}", place=uri)
+
+    def opened(footers: Iterable[Footer | None]) -> TableSource:
+        return _opened(uri, listed, Footers(_sound(data_objects(uri, listed), footers)), expected, complete=complete)
+
+    def from_objects(*, compared: bool) -> Iterator[Footer | None]:
+        return read_footers(data_objects(uri, listed), remote=locations.is_s3(uri), compared=compared)
+
     try:
-        return _opened(uri, listed, Footers(_sound_footers(uri, listed)), expected, complete=complete)
+        index = indexed_footers(uri, data_objects(uri, listed), listed)
+        return opened(index if indexed else from_objects(compared=False))
     except InputError:
         objects = sum(1 for _ in data_objects(uri, listed))
         if not (locations.is_s3(uri) and 0 < objects <= MOST_COMPARED):
             raise
-    # Perhaps bytes of a footer were changed on the way.
-    return _opened(uri, listed, Footers(_sound_footers(uri, listed, compared=True)), expected, complete=complete)
+    return opened(from_objects(compared=True))  # perhaps bytes of a footer were changed on the way
 
 
 def _opened(
@@ -291,10 +302,9 @@ def schema_fault(footer: Footer) -> str | None:
     return f"its schema is not that of table {name}; the file is damaged or was rewritten"
 
 
-def _sound_footers(uri: str, listed: Iterable[Object], *, compared: bool = False) -> Iterator[Footer]:
-    """Yield the footers of the table at `uri`. Raises InputError for the first that cannot be read."""
-    footers = read_footers(data_objects(uri, listed), remote=locations.is_s3(uri), compared=compared)
-    for source, footer in zip(data_objects(uri, listed), footers, strict=True):
+def _sound(objects: Iterable[Object], footers: Iterable[Footer | None]) -> Iterator[Footer]:
+    """Yield the footers of these objects. Raises InputError for the first that could not be read."""
+    for source, footer in zip(objects, footers, strict=True):
         if footer is None:
             raise InputError(
                 "not a readable Parquet file; if remine wrote it, it is damaged: run the command that "

@@ -1,8 +1,8 @@
 """The files in a table's folder `_run`.
 
-`identity.json` has everything that the rows depend on, `manifest.json` the summary of the last run. `inputs.jsonl` and
-`units.jsonl` are lists of units with one JSON value per line, so that a list of ten thousand is never in memory as a
-whole; their first line is the number of the other lines, which reveals truncation.
+`identity.json` has everything that the rows depend on, `manifest.json` the summary of the last run. `inputs.jsonl` is
+the list of units with one JSON value per line, so that a list of ten thousand is never in memory as a whole; its first
+line is the number of the other lines, which reveals truncation. `units.jsonl` is described in `jobs.store.unit_index`.
 
 Trial runs are recognised by the key `limit` of their identity. The other tables of a pipeline with `run limit=` do not
 have it, but are made from tables that do.
@@ -19,7 +19,7 @@ from jobs.errors import InputError
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.identity import EXCLUSIONS, ROWS_HASH, TABLE, UNITS_HASH, identity_hash, stored_identity_hash
-from jobs.store.json_types import ManifestJson, UnitJson, WrittenUnitJson, fits
+from jobs.store.json_types import ManifestJson, UnitJson, fits
 from jobs.store.units import LIMIT, Unit
 
 FOLDER = "_run"
@@ -75,9 +75,9 @@ def read_json(uri: str, expected: Any = dict) -> Any:
     try:
         value = json.loads(locations.read_bytes(uri))
     except (ValueError, RecursionError) as error:
-        raise _damage_error(uri, f"not JSON: {first_line(error)}") from error
+        raise damage_error(uri, f"not JSON: {first_line(error)}") from error
     if not fits(value, expected):
-        raise _damage_error(uri, "unexpected keys or types")
+        raise damage_error(uri, "unexpected keys or types")
     return value
 
 
@@ -115,11 +115,6 @@ def begun_units(table: str) -> Iterator[Unit]:
             return
 
 
-def read_written_units(uri: str) -> Iterator[WrittenUnitJson]:
-    """Yield the units in a `units.jsonl`, one at a time. Raises as `read_json`."""
-    return _read_lines(uri, WrittenUnitJson)
-
-
 def _read_lines(uri: str, expected: Any) -> Iterator[Any]:
     try:
         with locations.local_copy(uri) as path, path.open(encoding="utf-8") as text:
@@ -131,9 +126,9 @@ def _read_lines(uri: str, expected: Any) -> Iterator[Any]:
                 yield value
                 count += 1
     except (ValueError, RecursionError) as error:
-        raise _damage_error(uri, first_line(error)) from error
+        raise damage_error(uri, first_line(error)) from error
     if count != promised:
-        raise _damage_error(uri, f"{count} units, the first line says {promised}")
+        raise damage_error(uri, f"{count} units, the first line says {promised}")
 
 
 def identity_at(table: str, listed: Iterable[Object]) -> str | None:
@@ -146,7 +141,8 @@ def identity_at(table: str, listed: Iterable[Object]) -> str | None:
     return stored_identity_hash(read_json(uri)) if any(file.uri == uri for file in listed) else None
 
 
-def _damage_error(uri: str, reason: str) -> InputError:
+def damage_error(uri: str, reason: str) -> InputError:
+    """Return the error about a damaged file of `_run/`, which the next run writes again."""
     rerun = "run the command that writes the table again"
     return InputError(f"damaged ({reason}); delete it and {rerun}", place=uri)
 

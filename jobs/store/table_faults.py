@@ -32,10 +32,10 @@ from jobs.store.run_files import (
     read_inputs,
     read_json,
     read_manifest,
-    read_written_units,
     run_uri,
 )
 from jobs.store.runs import place
+from jobs.store.unit_index import read_index
 from jobs.store.units import Unit
 from jobs.store.writer import rejects_uri
 
@@ -194,8 +194,8 @@ def _manifest_faults(source: TableSource) -> list[Fault]:
 
 
 def _units_faults(source: TableSource) -> list[Fault]:
-    units = read_written_units(run_uri(source.uri, UNITS))
-    listed = {unit["name"]: (unit["generation"], unit["rows"]) for unit in units}
+    index = read_index(source.uri)
+    listed = {f.unit.name: (record["generation"], f.rows) for f in index if (record := f.record)}
     written = {f.unit.name: (record["generation"], f.rows) for f in source.footers if (record := f.record)}
     if listed == written:
         return []
@@ -258,7 +258,7 @@ def of_place(uri: str, *more: Callable[[TableSource], Iterable[Fault]]) -> list[
     """
     damages = list(damage(uri))
     if not damages:
-        return list(of_table(open_table(uri), *more))
+        return list(of_table(open_table(uri, indexed=False), *more))
     # Summaries of all units differ from the sound ones; the next run derives them again.
     source, derived = sound_part(uri), {run_uri(uri, MANIFEST), run_uri(uri, UNITS)}
     others = (fault for fault in (of_table(source, *more) if source else ()) if fault not in damages)

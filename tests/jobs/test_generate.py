@@ -23,7 +23,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import table
 from tests.actors.vlm.helpers import png
-from tests.factories import record, write_records
+from tests.factories import record, unit_records, write_records
 
 TITLES = ("war", "peace", "truce")
 
@@ -331,8 +331,8 @@ def test_the_other_ways_to_rate(tables: Path, in_process: None, capsys: pytest.C
     command = [*common, f"out={tables / 'responses'}", "prompt=minimal", "samples=2", "max_tokens=3"]
     cli.execute("generate", command)
     before = all_rows(str(tables / "responses"))
-    again: Any = cli.execute("generate", [*command, "retry=[missing_input,truncated]"])
-    assert {unit["generation"] for unit in again["units"]} == {1}
+    cli.execute("generate", [*command, "retry=[missing_input,truncated]"])
+    assert {unit["generation"] for unit in unit_records(tables / "responses")} == {1}
     assert all_rows(str(tables / "responses")) == before
     people: list[dict[str, Any]] = [
         {

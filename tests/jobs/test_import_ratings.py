@@ -29,6 +29,7 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
+from tests.factories import unit_records
 
 LIKERT = ["question=sensitive", "rubric=century_labels"]
 KEY = "a key of more than sixteen bytes"
@@ -269,7 +270,8 @@ def test_the_same_command_reads_answers_that_arrived_later(tmp_path: Path) -> No
     command = [write(tmp_path / "p.csv", "item_id,rater,value\ni1,a,1\n"), *LIKERT, f"out={tmp_path / 'R'}"]
     ratings(*command)
     write(tmp_path / "p.csv", "item_id,rater,value\ni1,a,1\ni2,a,2\n")
-    assert ratings(*command)["units"][0]["generation"] == 1
+    ratings(*command)
+    assert [record["generation"] for record in unit_records(tmp_path / "R")] == [1]
     assert [row["item_id"] for row in rows(tmp_path / "R")] == ["i1", "i2"]
     ratings(*command, "retry=[ok]")  # the file is the same: it is read again
     assert [row["item_id"] for row in rows(tmp_path / "R")] == ["i1", "i2"]
@@ -335,7 +337,8 @@ def test_a_table_outlives_an_attempt_to_overwrite_it_with_files_that_are_refused
     write(tmp_path / "p.csv", text + "i,r,2\n")
     refused("duplicates=refuse", *command, "overwrite=true")
     assert rows(tmp_path / "R") == before
-    assert ratings(*command, "overwrite=true", "duplicates=last")["units"][0]["generation"] == 0
+    ratings(*command, "overwrite=true", "duplicates=last")
+    assert [record["generation"] for record in unit_records(tmp_path / "R")] == [0]
     assert [row["value"] for row in rows(tmp_path / "R")] == ["2"]
 
 

@@ -199,8 +199,8 @@ def test_verify_reads_all_columns_with_strings(tmp_path: Path, name: str) -> Non
 def test_what_was_not_read_is_reported(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(purged_files, "LARGEST", 4000)
-    put(f"{run}/large.csv", "a,b\n" * 1001)
+    monkeypatch.setattr(purged_files, "LARGEST", 40_000)
+    put(f"{run}/large.csv", "a,b\n" * 10_001)
     put(f"{run}/bomb.gz", gzip.compress(bytes(100_000)))
     put(f"{run}/weights.bin", b"\x00\x01")
     keys = [f"input={run}", listed(tmp_path, IDS[GONE])]

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from jobs.store.files import locations
 from jobs.store.files.locations import is_s3
 from jobs.store.files.objects import CompactList, HashSet, Object
-from jobs.store.footers import Footer, data_objects, read_footers
-from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
+from jobs.store.footers import Footer, data_objects
+from jobs.store.json_types import FooterJson, GenerationJson
+from jobs.store.unit_index import indexed_footers
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask
 
@@ -92,7 +93,7 @@ def with_footers(
     uris = HashSet(file.uri for file in objects)
     indexes = (uris.index(target.data_uri(unit.name)) for unit in units)
     existing = (objects[index] for index in indexes if index is not None)
-    footers = read_footers(existing, remote=locations.is_s3(target.out))
+    footers = indexed_footers(target.out, existing, listed)
     for unit in units:
         yield unit, next(footers) if target.data_uri(unit.name) in uris else None
 
@@ -100,7 +101,8 @@ def with_footers(
 def rows_of_units(out: str) -> dict[str, int]:
     """Return the number of rows of each unit that is written at `out`, by name; empty without a table."""
     out = locations.absolute(out)
-    footers = read_footers(data_objects(out, locations.listing(out)), remote=locations.is_s3(out))
+    listed = locations.listing(out)
+    footers = indexed_footers(out, data_objects(out, listed), listed)
     return {footer.unit.name: footer.rows for footer in footers if footer is not None and footer.written}
 
 
@@ -151,16 +153,3 @@ def count_done(amounts: Amounts, unit: Unit, footer: Footer | None, target: Targ
     record = footer.record if footer is not None else None
     if record is not None and is_current(unit, record, target.identity):
         amounts.add_done(unit, record)
-
-
-def written_unit(footer: Footer, record: FooterJson) -> WrittenUnitJson:
-    """Return the entry for a unit in `_run/units.jsonl`."""
-    return {
-        "name": record["unit"]["name"],
-        "generation": record["generation"],
-        "rows": footer.rows,
-        "bytes": footer.object.size,
-        "counts": record["counts"],
-        "inputs": record["unit"]["inputs"],
-        "retired": record["retired"],
-    }

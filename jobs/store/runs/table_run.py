@@ -17,13 +17,14 @@ from jobs.store import run_files
 from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.files.objects import CompactList, Object
+from jobs.store.footers import Footer, Footers
 from jobs.store.identity import identity_hash
-from jobs.store.json_types import WrittenUnitJson
-from jobs.store.run_files import CONFIG, IDENTITY, MANIFEST, UNITS, run_uri
+from jobs.store.run_files import CONFIG, IDENTITY, MANIFEST, run_uri
 from jobs.store.runs import lock, place
 from jobs.store.runs.place import check_identity, claim, freeze, warn_of_store
-from jobs.store.runs.run_units import Amounts, count_done, is_current, remaining_tasks, with_footers, written_unit
+from jobs.store.runs.run_units import Amounts, count_done, is_current, remaining_tasks, with_footers
 from jobs.store.table_plan import TablePlan
+from jobs.store.unit_index import write_index
 from jobs.store.units import Unit, check_distinct
 from jobs.store.writer import Target, UnitTask
 
@@ -73,7 +74,7 @@ class TableRun:
         return uri
 
     def finish(self) -> dict[str, Any]:
-        """Derive the manifest from the footers, write it, and return it with the list `units`.
+        """Derive the manifest and the index of units from the footers, write them, and return the manifest.
 
         Raises:
             RunError: a unit is missing and this is not a trial, the counts do not balance, or another process has taken
@@ -82,7 +83,7 @@ class TableRun:
         lock.check_held()
         total, unit_seconds, missing = Counts(), 0.0, 0
 
-        def written_units() -> Iterator[WrittenUnitJson]:
+        def written_units() -> Iterator[Footer]:
             nonlocal total, unit_seconds, missing
             for unit, footer in with_footers(self.target, self.units, locations.listing(self.target.out)):
                 record = footer.record if footer is not None else None
@@ -90,9 +91,9 @@ class TableRun:
                 if footer is not None and record is not None:
                     total += Counts.from_json(record["counts"])
                     unit_seconds += record["seconds"]
-                    yield written_unit(footer, record)
+                    yield footer
 
-        units = CompactList(written_units())
+        written = Footers(written_units())
         manifest = {
             "table": self.plan.table,
             "metadata": self.plan.metadata,
@@ -110,7 +111,7 @@ class TableRun:
             **(self.account(self, seconds) if self.account is not None else {}),
         }
         out = self.target.out
-        locations.replace(run_uri(out, UNITS), run_files.to_lines(units))
+        write_index(out, written)
         locations.replace(run_uri(out, MANIFEST), run_files.to_json(manifest))
         place.remove_temporary(out, before=self._begun)
         self._unlock()
@@ -119,7 +120,7 @@ class TableRun:
             raise RunError(f"{missing} of {len(self.units)} units were not written{why}", place=out)
         if not total.balances():
             raise RunError(f"the run does not balance: {total}", place=out)
-        return {**manifest, "units": units}
+        return manifest
 
 
 def check_place(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> None:

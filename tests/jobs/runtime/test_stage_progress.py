@@ -103,7 +103,7 @@ def test_a_unit_is_neither_silent_nor_given_up_while_it_yields_no_row(
 ) -> None:
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.5)
     manifest = go_quietly(tmp_path / "out").finish()
-    assert manifest["units"]
+    assert manifest["complete"]
     counts = [(int(n), int(rows.replace(",", ""))) for n, rows in LIVE.findall(capsys.readouterr().err)]
     assert counts == sorted(counts)
     assert {rows for done, rows in counts} <= {100 * n for n in range(HALF_SECONDS + 1)}

@@ -25,6 +25,7 @@ from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
+from tests.factories import unit_records
 from tests.in_process import stages_in_process
 from tests.jobs.runtime.cluster.numbered_units import given, go, opened, units_there
 
@@ -147,7 +148,7 @@ def test_retry_redoes_rows_of_that_status_and_keeps_the_others(tmp_path: Path) -
         kept = pa.array([status == "ok" for status in before[name]["status"].to_pylist()])
         assert table.filter(kept).equals(before[name].filter(kept))
         assert set(table.filter(pc.invert(kept))["author"].to_pylist()) <= {"second"}
-    units = {unit["name"]: unit for unit in manifest["units"]}
+    units = {record["unit"]["name"]: record for record in unit_records(out)}
     assert {name: unit["generation"] for name, unit in units.items()} == {"u000": 1, "u001": 1, "u002": 0}
     (retired,) = units["u000"]["retired"]
     assert retired["generation"] == 0

@@ -20,9 +20,10 @@ from jobs.store.files.objects import Object
 from jobs.store.footers import Footer, read_footer
 from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
 from jobs.store.reading import open_table
-from jobs.store.run_files import read_inputs, read_json, read_manifest, read_written_units
+from jobs.store.run_files import read_inputs, read_json, read_manifest
 from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
+from jobs.store.unit_index import read_index
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -223,7 +224,7 @@ def read_run_file(path: Path) -> None:
         case "inputs.jsonl":
             list(read_inputs(uri))
         case "units.jsonl":
-            list(read_written_units(uri))
+            list(read_index(str(path.parents[1])))
         case "manifest.json":
             read_manifest(str(path.parents[1]))
 
@@ -381,4 +382,7 @@ def test_a_reader_asks_for_the_identity_once_and_each_footer_once(table: Path, m
 
     monkeypatch.setattr(locations, "filesystem", named)
     open_table(str(table))
+    assert sorted(asked) == ["identity.json", "inputs.jsonl", "units.jsonl"]
+    asked.clear()
+    open_table(str(table), indexed=False)
     assert sorted(asked) == ["identity.json", "inputs.jsonl", "unit0.parquet", "unit1.parquet"]

@@ -10,6 +10,7 @@ from jobs.store.reading import open_table
 from jobs.store.runs.table_run import survey
 from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitTask, UnitWriter
+from tests.factories import unit_records
 from tests.jobs.store.small_runs import begin, complete, contents, plan, unit, write
 
 
@@ -28,8 +29,8 @@ def test_a_changed_parent_gives_a_new_generation(out: str) -> None:
         run.finish()
     assert survey(derived("2")).done == 1
     write(run, task, rows=1)
-    manifest = run.finish()
-    (unit_b,) = [u for u in manifest["units"] if u["name"] == "b"]
+    run.finish()
+    (unit_b,) = [record for record in unit_records(out) if record["unit"]["name"] == "b"]
     assert (unit_b["generation"], [r["generation"] for r in unit_b["retired"]]) == (1, [0])
     assert unit_b["retired"][0]["counts"]["rows_out"] == 2
     assert contents(out) == ["a0", "a1", "b0"]
@@ -61,7 +62,7 @@ def test_retry_takes_the_units_that_have_the_status(out: str) -> None:
         writer.write(pictures(["ok", "ok"]))
     manifest = again.finish()
     assert manifest["counts"]["status"] == {"ok": 4}
-    assert sorted(len(u["retired"]) for u in manifest["units"]) == [0, 1]
+    assert sorted(len(u["retired"]) for u in unit_records(out)) == [0, 1]
 
 
 def test_retry_with_an_unknown_status_is_refused(out: str) -> None:
@@ -78,8 +79,8 @@ def test_each_retry_keeps_the_generations_before_it(out: str) -> None:
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = 2
             writer.write(pictures(statuses))
-        manifest = run.finish()
-    (one,) = manifest["units"]
+        run.finish()
+    (one,) = unit_records(out)
     assert one["generation"] == 2
     assert [r["generation"] for r in one["retired"]] == [0, 1]
     assert [r["counts"]["status"] for r in one["retired"]] == [{"error": 2}, {"error": 1, "ok": 1}]

@@ -13,8 +13,10 @@ from jobs.store.reading import open_table
 from jobs.store.run_files import read_inputs
 from jobs.store.runs.small_table import UNIT_ROWS, write_small
 from jobs.store.table_plan import RowLimit
+from jobs.store.unit_index import read_index
 from jobs.store.writer import Reject
 from jobs.tables import TABLES
+from tests.factories import unit_records
 
 
 def test_tables_that_models_read_have_units_of_bounded_size(tmp_path: Path) -> None:
@@ -25,8 +27,8 @@ def test_tables_that_models_read_have_units_of_bounded_size(tmp_path: Path) -> N
         keys = dict.fromkeys(TABLES[table].key, "x")
         content = pa.Table.from_pylist([keys | {first: f"{number:04}"} for number in range(rows)], schema=schema)
         for again in range(2):
-            manifest = write_small(str(tmp_path / table), content, table=table, identity={}, config={})
-            assert [unit["counts"]["rows_out"] for unit in manifest["units"]] == sizes, again
+            write_small(str(tmp_path / table), content, table=table, identity={}, config={})
+            assert [unit["counts"]["rows_out"] for unit in unit_records(tmp_path / table)] == sizes, again
         written = pa.concat_tables(open_table(str(tmp_path / table), table).batches([first]))[first].to_pylist()
         assert written == sorted(written)
         assert len(written) == rows
@@ -37,11 +39,10 @@ def test_rejects_are_stored_with_the_first_unit(tmp_path: Path) -> None:
     keys = dict.fromkeys(TABLES["texts"].key, "x")
     rows = pa.Table.from_pylist([keys | {"text_id": f"{number}"} for number in range(5)], schema=schema)
     rejects = [Reject("file.csv", line, "no_text", "the text is empty") for line in (2, 9)]
-    manifest = write_small(
-        str(tmp_path / "texts"), rows, table="texts", identity={}, config={}, unit_rows=2, rejects=rejects
-    )
-    assert [unit["counts"]["rejected"] for unit in manifest["units"]] == [{"no_text": 2}, {}, {}]
-    assert [unit["counts"]["rows_in"] for unit in manifest["units"]] == [4, 2, 1]
+    write_small(str(tmp_path / "texts"), rows, table="texts", identity={}, config={}, unit_rows=2, rejects=rejects)
+    records = unit_records(tmp_path / "texts")
+    assert [record["counts"]["rejected"] for record in records] == [{"no_text": 2}, {}, {}]
+    assert [record["counts"]["rows_in"] for record in records] == [4, 2, 1]
     assert list(open_table(str(tmp_path / "texts")).rejects()) == rejects
 
 
@@ -78,8 +79,8 @@ def test_a_table_is_cut_as_asked_or_written_again(tmp_path: Path) -> None:
     keys = dict.fromkeys(TABLES["texts"].key, "x")
     rows = pa.Table.from_pylist([keys | {"text_id": f"{number}"} for number in range(4)], schema=schema)
     for unit_rows, sizes in ((2, [2, 2]), (1, [1] * 4), (4, [4])):
-        manifest = write_small(f"{tmp_path}/t", rows, table="texts", identity={}, config={}, unit_rows=unit_rows)
-        assert [unit["rows"] for unit in manifest["units"]] == sizes
+        write_small(f"{tmp_path}/t", rows, table="texts", identity={}, config={}, unit_rows=unit_rows)
+        assert [footer.rows for footer in read_index(f"{tmp_path}/t")] == sizes
 
 
 def test_a_place_with_something_else_is_refused(tmp_path: Path) -> None:

@@ -13,12 +13,15 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.store.files import locations
+from jobs.store.files.objects import Object
 from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
-from jobs.store.run_files import MANIFEST, read_json, read_manifest, read_written_units, run_uri
+from jobs.store.run_files import MANIFEST, read_json, read_manifest, run_uri
 from jobs.store.runs.table_run import survey
+from jobs.store.unit_index import read_index
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
+from tests.factories import unit_records
 from tests.jobs.store.small_runs import ALL_ROWS, FILES, begin, complete, contents, plan, unit, write
 
 
@@ -48,7 +51,7 @@ def test_a_run_that_stops_half_way_is_gone_on_with(anywhere: str) -> None:
 def test_the_manifest_says_what_was_done(out: str) -> None:
     manifest = complete(plan(out, models={"m": "rev"}))
     stored = json.loads(Path(out, "_run/manifest.json").read_bytes())
-    assert manifest == stored | {"units": list(read_written_units(f"{out}/_run/units.jsonl"))}
+    assert manifest == stored
     assert manifest["identity"] == {"rules": {"x": 1}}
     assert manifest["config"] == {"key": "value"}
     assert manifest["models"] == {"m": "rev"}
@@ -56,10 +59,11 @@ def test_the_manifest_says_what_was_done(out: str) -> None:
     assert manifest["seconds"] >= 0
     counts = manifest["counts"]
     assert (counts["rows_in"], counts["rows_out"], counts["filtered"], counts["rejected"]) == (9, 6, {"rule": 3}, {})
-    one = manifest["units"][0]
-    assert (one["generation"], one["rows"], one["retired"]) == (0, 2, [])
-    assert one["inputs"] == [{"uri": "/corpus/a", "size": 10, "etag": "1"}]
-    assert one["bytes"] == Path(out, f"{one['name']}.parquet").stat().st_size
+    one = next(read_index(out))
+    assert one.record is not None
+    assert (one.record["generation"], one.rows, one.record["retired"]) == (0, 2, [])
+    assert one.unit.inputs == (Object("/corpus/a", 10, "1"),)
+    assert one.object.size == Path(out, f"{one.unit.name}.parquet").stat().st_size
 
 
 def test_the_seconds_of_the_units_are_added_and_the_first_that_were_given_up_are_named(out: str) -> None:
@@ -93,7 +97,8 @@ def test_units_planned_in_another_order_are_those_that_were_frozen(out: str) -> 
     assert [t.unit.name for t in again.todo] == [unit(f).name for f in FILES[1:]]
     for task in again.todo:
         write(again, task)
-    assert [u["name"] for u in again.finish()["units"]] == [unit(f).name for f in FILES]
+    again.finish()
+    assert [record["unit"]["name"] for record in unit_records(out)] == [unit(f).name for f in FILES]
 
 
 def test_an_object_with_another_unit_is_not_taken_for_the_units_object(out: str) -> None:
