@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.intervals import Interval, Units
-from jobs.metrics.prediction_powered import RandomPart, combined, estimate_mean
+from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_mean, estimate_ratio
 from jobs.runtime.selection.draws import WeightedDrawConfig, draw_probabilities, with_floor
 
 Floats = NDArray[np.float64]
 JUDGES = {"useless": 0.0, "weak": 0.4, "good": 0.8, "perfect": 1.0}  # name -> correlation with what people answer
-LEVELS = {"score": 0.0, "share": 0.5, "rare": 1.75}  # of a normal variable above which people say yes: 31 %, 4 %
+# Of a normal variable above which people say yes: 31 %, 4 %.
+LEVELS = {"score": 0.0, "share": 0.5, "rare": 1.75, "accuracy": 0.5, "f1": 0.5}
+OF_JUDGE = ("accuracy", "f1")  # what is estimated is about the judge
 
 
 @dataclass(frozen=True)
@@ -53,24 +55,47 @@ class CoverageOutcome:
 def simulate(case: Case, draws: int, *, seed: int = 0) -> CoverageOutcome:
     """Return the coverage of the intervals of `draws` studies, each of a new set of items."""
     rng = np.random.default_rng(seed)
-    inside, widths = np.zeros(2), np.zeros(2)
+    inside, widths, defined = np.zeros(2), np.zeros(2), 0
     for _ in range(draws):
         truth, judge, group = world(case, rng)
         probability, rated = drawn(case, judge, group, rng)
         part = RandomPart(probability, Units(group, "pictures"))
-        of_people = np.where(rated, truth, np.nan)
-        if case.noise:
+        of_people, mean = np.where(rated, truth, np.nan), float(truth.mean())
+        if case.kind in OF_JUDGE:
+            about_judge, mean = of_judge(case, truth, judge, rated, part)
+            if about_judge is None or about_judge.interval.low is None or about_judge.people_interval.low is None:
+                continue  # F1 is 0 or 0 / 0 among the rated: it has no interval
+            estimate, predicted = about_judge, None
+        elif case.noise:
             others = rng.normal(size=(len(truth), case.noise))
             predicted = combined(of_people, np.column_stack([judge, others]), part)
         else:
             predicted = judge
-        estimate = estimate_mean(of_people, predicted, part, is_share=case.kind != "score")
+        if case.kind not in OF_JUDGE:
+            estimate = estimate_mean(of_people, predicted, part, is_share=case.kind != "score")
         for place, interval in enumerate((estimate.people_interval, estimate.interval)):
-            contains, width = _inside(interval, float(truth.mean()))
+            contains, width = _inside(interval, mean)
             inside[place] += contains
             widths[place] += width
-    people, both = (inside / draws).tolist()
+        defined += 1
+    people, both = (inside / defined).tolist()
     return CoverageOutcome(people, both, widths[1] / widths[0])
+
+
+def of_judge(
+    case: Case, truth: Floats, judge: Floats, rated: NDArray[np.bool_], part: RandomPart
+) -> tuple[SetEstimate | None, float]:
+    """Return the estimate of the judge's accuracy or F1, as `jobs.metrics.estimates` makes it, and its true value."""
+    claims = (judge > LEVELS[case.kind]).astype(np.float64)
+    features = np.column_stack([judge, claims])
+    if case.kind == "accuracy":
+        right = (claims == truth).astype(np.float64)
+        known = np.where(rated, right, np.nan)
+        return estimate_mean(known, combined(known, features, part), part, is_share=True), float(right.mean())
+    hits, either = 2 * claims * truth, claims + truth
+    of_people = [np.where(rated, values, np.nan) for values in (hits, either)]
+    estimate = estimate_ratio(*of_people, lambda linear: combined(linear, features, part), part)
+    return estimate, float(hits.sum() / either.sum())
 
 
 def world(case: Case, rng: np.random.Generator) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -85,6 +110,8 @@ def world(case: Case, rng: np.random.Generator) -> tuple[Floats, Floats, NDArray
         truth = np.clip(np.rint(3 + 1.1 * base), 1, 5)
         return truth, truth + 0.5 if rho == 1 else judge, group
     level = LEVELS[case.kind]
+    if case.kind in OF_JUDGE:
+        return (base > level).astype(np.float64), judge - 0.5, group
     return (base > level).astype(np.float64), (judge - 0.5 > level).astype(np.float64), group
 
 
@@ -157,12 +184,18 @@ def of_pictures(pictures: RealRatings, prompts: int, draws: int, *, raters: int 
 
 def cases(ns: tuple[int, ...] = (30, 100, 400)) -> list[Case]:
     """Return the studies that the documentation lists."""
-    plain = [Case(kind, judge, n) for kind in LEVELS for judge in JUDGES for n in ns]
-    harder = [Case(kind, judge, n, together=3) for kind in ("score", "share") for judge in ("useless", "good")
-              for n in (30, 99, 399)]  # fmt: skip
-    harder += [Case(kind, judge, n, drawn="uncertain") for kind in ("score", "share")
+    plain = [Case(kind, judge, n) for kind in LEVELS if kind not in OF_JUDGE for judge in JUDGES for n in ns]
+    plain += [Case(kind, judge, n) for kind in OF_JUDGE for judge in ("useless", "weak", "good") for n in ns]
+    harder = [Case(kind, judge, n, together=3) for kind in ("score", "share", "rare", *OF_JUDGE)
+              for judge in ("useless", "good") for n in (30, 99, 399)]  # fmt: skip
+    harder += [Case(kind, judge, n, drawn="uncertain") for kind in ("score", "share", "rare")
                for judge in ("useless", "good") for n in ns]  # fmt: skip
-    return [*plain, *harder, *(Case(judge="good", n=n, noise=4) for n in ns), Case(n=1000, items=5000)]
+    return [
+        *plain,
+        *harder,
+        *(Case(judge="good", n=n, noise=4) for n in ns),
+        *(Case(kind, judge, 1000, 5000) for kind in ("score", "share", "rare") for judge in ("useless", "good")),
+    ]
 
 
 def main() -> None:

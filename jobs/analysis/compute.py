@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,13 @@ from jobs.analysis import metric_settings
 from jobs.analysis.attributes import Items, Raters, family_of
 from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, condition_groups, reference_for
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.reduced_question import Key, Reduced
+from jobs.analysis.reduced_question import Key, Reduced, pair_hashes
 from jobs.errors import InputError
 from jobs.metrics import condition_changes, multiple_comparisons, suite
 from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.metric import Metric
-from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion, of_rubric
+from jobs.metrics.model_scores import RaterGroup, means_of
+from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, QuestionContext, RatedQuestion, of_rubric
 from jobs.metrics.suite import version_metrics
 from jobs.store.hashing import Hashes
 
@@ -118,20 +120,58 @@ def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> 
     compared = condition_changes.compared(by_name, settings.baseline_condition)
     if len(answered) > 1 and not compared and settings.baseline_condition is None:
         yield condition_changes.too_many(len(answered))
-    changes = []
     for first, second in compared:
-        of_pair = list(condition_changes.condition_changes(by_name[first], by_name[second]))
-        changes += [change for change in of_pair if change.name == "score_change"]
-        yield from of_pair
+        yield from condition_changes.condition_changes(by_name[first], by_name[second])
         if settings.baseline_condition is not None:
             yield from condition_changes.f1_over_best(by_name[first], by_name[second])
-    for metric in multiple_comparisons.adjusted_changes(changes, adjustment=settings.adjustment):
-        yield metric.at(attribute=CONDITION)
+    yield from _ranked(answered, settings)
     if settings.reference_condition in by_name:
         for name, ratings in by_name.items():
             reference = reference_for(name, settings.reference_condition, by_name)
             if name != reference:
                 yield from condition_changes.f1_ratios(by_name[reference], ratings)
+
+
+def _ranked(answered: Sequence[ConditionRatings], settings: MetricSettings) -> Iterator[Metric]:
+    """Yield which condition has the highest scores and, if people rated, comes closest to them.
+
+    They are compared over the pairs of item and target that the same models rated under all conditions.
+    """
+    questions = [ratings.rated for ratings in answered]
+    if len(questions) < 2 or not all(question.answers.scored for question in questions):
+        return
+    keys = [pair_hashes(ratings.item, ratings.target) for ratings in answered]
+    common = reduce(np.intersect1d, keys)
+    rows = [np.argsort(key)[np.searchsorted(np.sort(key), common)] for key in keys]
+    shared = {name for ratings in answered for name in ratings.shared}
+    models = [name for name in questions[0].models
+              if name not in shared and all(name in q.models for q in questions)]  # fmt: skip
+    groups = [RaterGroup(MODELS, tuple(models), len(models))] if len(models) > 1 else []
+    groups += [RaterGroup(name, (name,)) for name in models]
+    first, of_people = questions[0], None
+    if all(PEOPLE in question.groups for question in questions):
+        of_people = means_of(first.answers, first.averaged(PEOPLE, first.answers))[rows[0]]
+    names = tuple(ratings.name or "no condition" for ratings in answered)
+    for group in groups:
+        scores = np.stack([means_of(q.answers, group)[at] for q, at in zip(questions, rows, strict=True)], axis=1)
+        measures = [("mean score", scores, "lowest" if first.inverted else "highest")]
+        if of_people is not None:
+            measures.append(("distance from people's mean score", np.abs(scores - of_people[:, None]), "lowest"))
+        for measure, values, best in measures:
+            rated = np.asarray(~np.isnan(values).any(1))
+            units = first.answers.units.of(rows[0][rated])
+            family = multiple_comparisons.ComparedRaters(names, values[rated], units, measure, best)
+            subgroups = {
+                name: {
+                    value: members[rows[0]][rated] for value, members in first.context.subgroups.get(name, {}).items()
+                }
+                for name in settings.disaggregate
+            }
+            attribute = CONDITION if measure == "mean score" else f"{CONDITION}, distance from people"
+            for metric in multiple_comparisons.family_metrics(
+                family, adjustment=settings.adjustment, subgroups=subgroups
+            ):
+                yield metric.at(group=group.name, attribute=attribute)
 
 
 def _context(

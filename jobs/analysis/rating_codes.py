@@ -291,7 +291,7 @@ class Reduction:
             n: the number of the question's rows.
         """
         with_targets = self._target_filler(key, countries, shared)
-        yield from self._divided(map(with_targets, self._read(key, shared, versions_of)), n, pair_hashes)
+        yield from self._divided(map(with_targets, self._read(key, shared, versions_of)), n, _pairs)
 
     def _divided(
         self, chunks: Iterable[NDArray[Any]], n: int, hashes: Callable[[NDArray[Any]], Hashes]
@@ -362,6 +362,10 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
         whole = whole.cast(whole.type.value_type)
     coded = pc.dictionary_encode(whole, null_encoding="encode")
     return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _pairs(rows: NDArray[Any]) -> Hashes:
+    return pair_hashes(rows["item"], rows["target"])
 
 
 def _highest(lists: pa.ChunkedArray) -> NDArray[np.float32]:

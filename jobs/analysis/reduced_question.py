@@ -167,13 +167,13 @@ class QuestionTally:
 
 def units_of(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return each row's pair of item and target, numbered in the order of hashes, and one row of each pair."""
-    _, first, unit = np.unique(pair_hashes(rows), return_index=True, return_inverse=True)
+    _, first, unit = np.unique(pair_hashes(rows["item"], rows["target"]), return_index=True, return_inverse=True)
     return unit, first
 
 
-def pair_hashes(rows: NDArray[Any]) -> Hashes:
-    """Return the hash of each row's pair of item and target."""
-    mixed: Hashes = rows["item"] + rows["target"].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+def pair_hashes(item: Hashes, target: NDArray[np.int32]) -> Hashes:
+    """Return the hash of each pair of item and target."""
+    mixed: Hashes = item + target.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return mixed
 
 

@@ -5,7 +5,6 @@ both have in common cancels. The p-values of all pairs of a family (one question
 adjusted together, and a rank has an interval of all places that the adjusted comparisons leave open.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -237,26 +236,3 @@ def _ranks(
             reason = "no interval: " + (f"another rank without {shown}" if moved else "the same without any subgroup")
             share = 1 - len(moved) / len(without)
             yield exact(_STABILITY, share, len(without), coverage=1.0, reason=reason, dims=dims)
-
-
-def adjusted_changes(changes: Sequence[Metric], *, adjustment: str) -> Iterator[Metric]:
-    """Yield the adjusted p-value of each change between two conditions, whose standard error is that of its interval.
-
-    Args:
-        changes: with dims first, second and group; those of a group are a family.
-    """
-    families: dict[str, list[tuple[Metric, float]]] = {}
-    for change in changes:
-        if change.value is None or change.low is None or change.high is None or not change.high > change.low:
-            continue
-        units = change.units or change.n
-        error = (change.high - change.low) / (2 * student(max(units, 2)))
-        p = math.erfc(abs(change.value) / error / math.sqrt(2))
-        families.setdefault(change.dims.get("group", ""), []).append((change, p))
-    kind = _P.worded(adjusted=ADJUSTMENTS[adjustment])
-    for family in families.values():
-        for (change, _), p in zip(family, adjusted([p for _, p in family], adjustment), strict=True):
-            reason = "no interval of a p-value"
-            if p >= LEVEL:
-                reason = f"cannot be distinguished with these {change.units or change.n:,} units; {reason}"
-            yield exact(kind, float(p), change.n, coverage=change.coverage, reason=reason, dims=change.dims)

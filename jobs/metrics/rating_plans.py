@@ -170,4 +170,4 @@ def split_metrics(estimate: SetEstimate, repeats: RepeatedAnswers) -> Iterator[M
 
 
 def _planned(kind: MetricKind, value: float, n: int, **dims: str) -> Metric:
-    return exact(kind, value, n, reason=_EXPECTED, dims=dims)
+    return exact(kind, value, n, coverage=1.0, reason=_EXPECTED, dims=dims)

@@ -170,6 +170,7 @@ def test_changes_are_between_compared_conditions_and_from_the_reference(monkeypa
     monkeypatch.setattr(module, "compared", lambda by_name, baseline: pairs)
     monkeypatch.setattr(module, "too_many", lambda count: f"{count} conditions")
     monkeypatch.setattr(module, "condition_changes", lambda one, other: [Named(f"{one.name}>{other.name}")])
+    monkeypatch.setattr(compute, "_ranked", lambda answered, settings: [])
     monkeypatch.setattr(compute.condition_changes, "f1_ratios", lambda one, other: [f"{one.name}/{other.name}"])
     monkeypatch.setattr(
         compute.condition_changes, "f1_over_best", lambda one, other: [f"{other.name} over best {one.name}"]
@@ -187,6 +188,34 @@ def test_changes_are_between_compared_conditions_and_from_the_reference(monkeypa
     assert changes("abc") == ["a>b", "c>a"]
     pairs[:] = [("a", "b")]
     assert changes("abc", baseline="a") == ["a>b", "b over best a"]
+
+
+def test_conditions_are_ranked_over_the_items_of_all_of_them() -> None:
+    """Of three prompts, one is a point higher than people and another than that; one lacks an item of each ten."""
+    rows = []
+    for place in range(40):
+        item, truth = f"i{place}", 1 + place % 3
+        rows.append(rating(item, "p", "q", str(truth)))
+        rows.append(rating(item, "m", "q", str(truth + (place % 7 == 0)), condition="plain"))
+        rows.append(rating(item, "m", "q", str(truth + (place % 5 > 0)), condition="kind"))
+        if place % 10:
+            rows.append(rating(item, "m", "q", str(truth + 1 + (place % 4 > 0)), condition="kinder"))
+    _, metrics = computed(rows)
+    ranks = {
+        (m.dims["attribute"], m.dims["part"]): (m.value, m.low, m.high, m.n)
+        for m in metrics if m.name == "rank" and m.dims["group"] == "m"
+    }  # fmt: skip
+    assert ranks == {
+        ("condition", "kinder"): (1, 1, 1, 36), ("condition", "kind"): (2, 2, 2, 36),
+        ("condition", "plain"): (3, 3, 3, 36),
+        ("condition, distance from people", "plain"): (1, 1, 1, 36),
+        ("condition, distance from people", "kind"): (2, 2, 2, 36),
+        ("condition, distance from people", "kinder"): (3, 3, 3, 36),
+    }  # fmt: skip
+    differences = [m for m in metrics if m.name == "pair_difference" and m.dims["attribute"] == "condition"]
+    assert {(m.dims["first"], m.dims["second"]) for m in differences} == {
+        ("kind", "kinder"), ("kind", "plain"), ("kinder", "plain")
+    }  # fmt: skip
 
 
 def test_subgroups_of_targets_are_crossed_where_there_are_such_items() -> None:
