@@ -90,8 +90,10 @@ def of_judge(
     features = np.column_stack([judge, claims])
     if case.kind == "accuracy":
         right = (claims == truth).astype(np.float64)
-        known = np.where(rated, right, np.nan)
-        return estimate_mean(known, combined(known, features, part), part, is_share=True), float(right.mean())
+        rated_right = np.where(rated, right, np.nan)
+        return estimate_mean(rated_right, combined(rated_right, features, part), part, is_share=True), float(
+            right.mean()
+        )
     hits, either = 2 * claims * truth, claims + truth
     of_people = [np.where(rated, values, np.nan) for values in (hits, either)]
     estimate = estimate_ratio(*of_people, lambda linear: combined(linear, features, part), part)
