@@ -1,11 +1,14 @@
-"""List the models, encoders and image models that have a name in conf/: memory, licence, gate, engines.
+"""List the models, encoders and image models that have a name in conf/: memory, licence, gate, engines, tests.
 
     remine models
     remine models memory_gb=24 gated=false
     remine models json=true
 
 memory_gb is what conf/ states for weights in 16-bit numbers, estimated. vLLM is used only where it answers as
-transformers does about a sample (`engine_sample=`). A name is a value of `model=`, `embedder=` or `image_model=`.
+transformers does about a sample (`engine_sample=`). `tested` is what a small checkpoint of the architecture gave in
+comparison with transformers alone (docs/models.md): `equal` texts and likelihoods, and `naive` if no engine shares the
+beginning of prompts. `template` has the variables of the chat template for model.template={…}, if it is on this
+machine. A name is a value of `model=`, `embedder=` or `image_model=`.
 """
 
 import json
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.quantities import quantity
+from jobs.checkpoints import tested
 from jobs.errors import InputError
 from jobs.inventory.found import in_columns
 from jobs.runtime.command_line import cli
@@ -22,7 +26,7 @@ from jobs.runtime.process.console import say
 
 # Key that takes the name -> engines of the jobs that have it.
 GROUPS = {"model": "transformers, vllm", "embedder": "", "image_model": "diffusers"}
-HEADINGS = ("name", "key", "memory", "licence", "gate", "engines", "checkpoint")
+HEADINGS = ("name", "key", "memory", "licence", "gate", "engines", "tested", "template", "checkpoint")
 
 
 @dataclass
@@ -67,6 +71,9 @@ def _models() -> list[dict[str, Any]]:
                 "memory_gb": keys.get("memory_gb"),
                 "licence": keys.get("licence"),
                 "gated": bool(keys.get("gated")),
+                "architecture": keys.get("architecture"),
+                "tested": tested.summary(keys.get("architecture")),
+                "template": _template(source, keys.get("revision")) if group == "model" else None,
                 "engines": engines or ("transformers" if source.startswith("transformers:") else "open_clip"),
             })  # fmt: skip
     return entries
@@ -80,7 +87,25 @@ def _is_wanted(cfg: ModelListConfig, model: dict[str, Any]) -> bool:
 def _cells(model: dict[str, Any]) -> tuple[str, ...]:
     memory = "not stated" if model["memory_gb"] is None else f"{model['memory_gb']:g} GB"
     gate = "gated" if model["gated"] else ""
-    return (model["name"], model["key"], memory, model["licence"] or "", gate, model["engines"], model["checkpoint"])
+    return (
+        model["name"],
+        model["key"],
+        memory,
+        model["licence"] or "",
+        gate,
+        model["engines"],
+        model["tested"],
+        " ".join(model["template"] or ()),
+        model["checkpoint"],
+    )
+
+
+def _template(checkpoint: str, revision: str | None) -> list[str] | None:
+    """Return the variables of a model's chat template; None if it is not on this machine."""
+    from actors.vlm.model_checks import template_variables
+
+    names = template_variables(checkpoint, revision=revision)
+    return None if names is None else list(names)
 
 
 JOB = cli.Job("models", ModelListConfig, execute, resumes=False)

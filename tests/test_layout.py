@@ -18,6 +18,7 @@ CONF = [path for folder in ("conf", "deploy") for path in sorted((ROOT / folder)
 CODE = sorted([*(ROOT / "jobs").rglob("*.py"), *(ROOT / "actors").rglob("*.py")])
 # Files that an instruction has the reader create.
 READERS_OWN = {
+    "my_model.yaml",
     "my_rubric.yaml",
     "mood.yaml",
     "NAME_study.yaml",

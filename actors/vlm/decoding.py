@@ -81,7 +81,7 @@ def encode_once(model: Vlm, input_ids: Tensor, state: DecodingState) -> tuple[Te
     Raises:
         NotImplementedError: the model returns no cache that can be repeated.
     """
-    outputs = model(
+    outputs: Any = model(
         **model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **state), return_dict=True
     )
     names = (*ROW_KEYS, "use_cache", "logits_to_keep")

@@ -81,6 +81,29 @@ def check_template(
         raise ValueError(reason)
 
 
+def template_variables(model: str, *, revision: str | None = None) -> tuple[str, ...] | None:
+    """Return the variables of a model's chat template that a user may set (`model.template`).
+
+    Only a folder or the hub's cache is read, and nothing is built.
+
+    Args:
+        model: as for `check_vlm`.
+
+    Returns:
+        their names; None if the template is not on this machine or cannot be parsed.
+    """
+    if model_files.is_s3(model) or not _is_here(model, revision):
+        return None
+    import jinja2
+
+    from actors.vlm.model_turn import variables_of
+
+    try:
+        return variables_of(_template(_files(model, revision, local_only=True)))[1]
+    except jinja2.TemplateError:
+        return None
+
+
 def check_answering(
     model: str,
     variables: Mapping[str, Any],

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from actors.settings import RuntimeOnly
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.settings import ModelSettings
 from jobs.checkpoints.placement import CheckpointConfig
@@ -13,6 +14,9 @@ from jobs.runtime.configuration.key_types import conf_group
 @dataclass
 class ModelConfig(CheckpointConfig, ModelSettings):
     """The model that judges or generates; `conf/model.yaml` has named models."""
+
+    # rarely: model_type of its config.json, by which a plan knows its engines if that file is not on this machine
+    architecture: RuntimeOnly[str | None] = None
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def engine_lines(cfg: ModelRunConfig, units: Iterable[Unit], reader: ItemReader,
         return []
     prompts, whole, shared = (sum(numbers) for numbers in zip(*counts, strict=True))
     model = cfg.model
-    kind = model_type(model.checkpoint, revision=model.revision, local_only=True)
+    kind = model_type(model.checkpoint, revision=model.revision, local_only=True) or model.architecture
     shares = False if engine == "naive" else tested.shares_prefixes(kind)
     times = f"{whole / shared:.1f} times the tokens of a shared prefix ({prompts / len(counts):,.0f} prompts per item"
     text = f"{times}, {whole / len(counts):,.0f} tokens against {shared / len(counts):,.0f}{remark})"
@@ -200,7 +200,7 @@ def _parameters(cfg: ModelRunConfig) -> tuple[float, float, str] | None:
         return None
     source = "its files" if size is not None else "model.memory_gb"
     # model.memory_gb is of 16-bit numbers, with what the passes need.
-    size = size if size is not None else model.memory_gb * GB * BYTES[dtype] / 2
+    size = size if size is not None else (model.memory_gb or 0.0) * GB * BYTES[dtype] / 2
     is_quantised = weights_form(model.checkpoint, revision=model.revision)
     return size / (LEAST_BITS / 8 if is_quantised else BYTES[dtype]), size / GB, source
 

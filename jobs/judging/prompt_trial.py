@@ -119,6 +119,7 @@ def token_counts(items: pa.Table, prepare: Stage) -> tuple[list[tuple[int, int, 
         prepare: the stage that prepares prompts.
     """
     from actors.vlm.model_inputs import from_bytes
+    from actors.vlm.token_trees import rows_of, shared_length
 
     model: ModelSettings = prepare.kwargs["model"]
     shown, reason = (model, "") if _is_here(model) else (TINY, ", as a small model's tokenizer counts them")
@@ -127,8 +128,10 @@ def token_counts(items: pa.Table, prepare: Stage) -> tuple[list[tuple[int, int, 
         if row["status"] != Status.OK.value:
             continue
         if "suffixes" in row:
-            ends = sum(map(len, row["suffixes"]))
-            counts.append((len(row["suffixes"]), ends + len(row["suffixes"]) * row["shared"], ends + row["shared"]))
+            ends, more = row["suffixes"], shared_length(row["suffixes"])
+            trees, _ = rows_of([end[more:] for end in ends], [()] * len(ends))  # as the engines pass them
+            whole = sum(map(len, ends)) + len(ends) * row["shared"]
+            counts.append((len(ends), whole, row["shared"] + more + sum(len(tree.tokens) for tree in trees)))
         else:
             tokens = from_bytes(row["inputs"])["input_ids"].shape[1]
             counts.append((1, tokens, tokens))

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from actors.vlm import decoding, decoding_ways
+from actors.vlm import decoding, decoding_ways, shared_prefix
 from actors.vlm.chat import ChatEncoder
 from actors.vlm.decoding_ways import DecodingWays, Way, fits
 from actors.vlm.engines import NaiveEngine
 from actors.vlm.generation import TextGenerator
+from actors.vlm.model_inputs import collate
 from actors.vlm.settings import Sampling
 from tests.actors.vlm.helpers import picture
 
@@ -82,15 +83,13 @@ def test_a_pictures_effect_on_another_text_is_seen_below_rounding(
     """Two prompts of which the second shows the first one's picture, in half precision, in which much is tolerated."""
     import torch
 
-    collate = decoding_ways.collate
-
     def mixed(batch: Any, *, pad_id: int) -> Any:
         inputs = collate(batch, pad_id=pad_id)
         half = len(inputs["pixel_values"]) // 2
         inputs["pixel_values"][half:] = inputs["pixel_values"][:half]
         return inputs
 
-    monkeypatch.setattr(decoding_ways.shared_prefix, "tolerance", lambda _: 100.0)
+    monkeypatch.setattr(shared_prefix, "tolerance", lambda _: 100.0)
     model = vlm[0].to(torch.bfloat16)
     try:
         assert DecodingWays(model, pad_id=0).of(prompts[:2], steps=4) == "equal"

@@ -34,6 +34,25 @@ checkpoint's architecture is `model_type` in its `config.json`.
   engine that is not refused.
 - *naive* to *packed*: `judge` with this [engine](judging.md#how-it-works). *two pictures*: in one prompt. *reasoned*:
   `method=reasoned`.
+
+## Add a model
+
+A file such as `my_model.yaml` is all that a model of these architectures needs; of an architecture that is not here,
+the first prompts show what is right. Only `name` and `checkpoint` are required:
+
+```yaml
+name: my-model
+checkpoint: org/My-Model  # of the hub; or a folder, or s3://bucket/folder
+revision: 5e2c8f1a        # the commit; leave it out for a folder
+architecture: qwen3_5     # for plans without the checkpoint on this machine
+memory_gb: 20             # of an actor, with 16-bit weights
+licence: Apache-2.0
+gated: false              # whether the hub asks to accept the licence
+template: {{enable_thinking: false}}  # variables of its chat template
+```
+
+`remine judge … model=my_model.yaml plan=true show_prompts=1` prints what it would cost and a prompt as the model gets
+it; the same with `limit=10` instead asks the model. `remine models` lists the models in `conf/model.yaml`.
 """
 
 
