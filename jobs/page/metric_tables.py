@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from jobs.html.formats import number, percent
+from jobs.metrics.judge_fitness import PASSES
 from jobs.metrics.kinds import kind_of, of_topic
 from jobs.metrics.majority import NO_MAJORITY, NONE
 from jobs.metrics.metric import Metric, MetricKind, Topic
@@ -212,12 +214,12 @@ def _table(topic: Topic, metrics: Iterable[Metric], name: str) -> MetricTable | 
     cells: dict[str, dict[str, Metric]] = {}
     columns: dict[str, None] = {}
     rows: dict[str, tuple[int, int]] = {}
-    for number, metric in enumerate(metrics):
+    for position, metric in enumerate(metrics):
         if not belongs(topic, metric):
             continue
         column, row = _labels(topic, metric)
         columns.setdefault(column)
-        rows.setdefault(row, (0 if "metric" in topic.value.columns else of_topic(topic).index(metric.name), number))
+        rows.setdefault(row, (0 if "metric" in topic.value.columns else of_topic(topic).index(metric.name), position))
         cells.setdefault(row, {})[column] = metric
     if not cells:
         return None
@@ -226,7 +228,47 @@ def _table(topic: Topic, metrics: Iterable[Metric], name: str) -> MetricTable | 
     explained = [f for _, line in shown for f in line if f and f.reason]
     notes = dict.fromkeys(str(f.reason) for f in explained if f.value is None)
     remarks = _remarks(f for f in explained if f.value is not None and kind_of(f).interval)
+    if topic == Topic.FITNESS:
+        remarks = (*fitness_sentences([f for line in cells.values() for f in line.values()]), *remarks)
     return MetricTable(name, topic, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
+
+
+def fitness_sentences(metrics: Iterable[Metric]) -> Iterator[str]:
+    """Yield a sentence per judge that says whether it is fit to replace people, with the numbers behind it."""
+    of_judge: dict[str, dict[str, Metric]] = {}
+    for metric in metrics:
+        by_name = of_judge.setdefault(metric.dims.get("rater", ""), {})
+        worst = by_name.get(metric.name)
+        if worst is None or (metric.value or 0.0) > (worst.value or 0.0):  # of several attributes, the worst subgroup
+            by_name[metric.name] = metric
+    for judge, by_name in of_judge.items():
+        defined = {name: metric for name, metric in by_name.items() if metric.value is not None}
+        if wins := defined.get("winning_rate"):
+            may = "may" if (wins.value or 0.0) >= PASSES else "may not"
+            verdict = (
+                f"{may} replace people here by the alternative annotator test: {percent(wins.value)} of {wins.n:,} "
+                "people are not closer to the others than it is"
+            )
+        elif reason := by_name.get("winning_rate", by_name.get("reliability_reached")):
+            verdict = f"may or may not replace people: {reason.reason}"
+        else:
+            continue
+        parts = [f"{judge} {verdict}"]
+        if reached := defined.get("reliability_reached"):
+            parts.append(f"it reaches {percent(reached.value)} of their agreement{_between(reached)}")
+        if sure := defined.get("overconfidence"):
+            much = "surer" if (sure.value or 0.0) > 0 else "less sure"
+            parts.append(f"it is {percent(abs(sure.value or 0.0))} {much} than right{_between(sure)}")
+        if worst := defined.get("worst_subgroup_distance"):
+            where = f"{worst.dims['attribute']} {worst.dims['part']}"
+            parts.append(f"it is farthest from people for {where}: {number(worst.value, 2)} on average")
+        yield "; ".join(parts) + "."
+
+
+def _between(metric: Metric) -> str:
+    if metric.low is None:
+        return ""
+    return f" (95%: {percent(metric.low)} to {percent(metric.high)})".replace("-", "−")
 
 
 def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:

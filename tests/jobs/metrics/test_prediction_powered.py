@@ -166,7 +166,8 @@ def check(case, draws):
     outcome = simulate(case, draws)
     error = 3 * np.sqrt(0.05 * 0.95 / draws)
     exact = case.judge == "perfect" or case.kind == "rare"  # an interval cannot be narrower than Wilson's
-    assert outcome.both >= 0.94 - error, (case, outcome)
+    least = 0.92 if case.kind in ("f1", "rare") else 0.94  # few answers decide: docs/estimates.md
+    assert outcome.both >= least - error, (case, outcome)
     assert exact or outcome.both <= 0.97 + error, (case, outcome)
     assert outcome.width <= 1.0001, (case, outcome)
     if case.judge == "good" and case.kind == "score":

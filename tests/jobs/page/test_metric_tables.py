@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from jobs.metrics.intervals import Interval, no_interval
-from jobs.metrics.kinds import kind_of
+from jobs.metrics.kinds import KIND_OF, kind_of
 from jobs.metrics.metric import Metric, MetricKind, estimated, undefined
 from jobs.page.metric_tables import MAX_ROWS, blocks, metric_label, rater_words, without_twins
 from jobs.page.page_contents import Page, letters_of
@@ -30,6 +30,26 @@ def test_a_family_is_a_table_and_a_group_a_column():
         ("Krippendorff’s α (nominal)", [0.1, 0.3]),
         ("Krippendorff’s α (ordinal)", [0.2, None]),
     ]
+
+
+def test_a_sentence_says_whether_a_judge_may_replace_people():
+    def fit(name, value, *, n=5, interval=NONE, **dims):
+        dims = {"rubric": "r", "question": "q", "rater": "m", **dims}
+        return estimated(KIND_OF[name], value, n, coverage=1.0, interval=interval, dims=dims)
+
+    metrics = [fit("reliability_reached", 0.92, interval=Interval(0.85, 0.99, "x")), fit("winning_rate", 0.6),
+               fit("overconfidence", -0.16, interval=Interval(-0.2, -0.12, "x")),
+               fit("worst_subgroup_distance", 0.4, attribute="period", part="old"),
+               fit("worst_subgroup_distance", 0.8, attribute="region", part="West"),
+               undefined(KIND_OF["winning_rate"], "nobody rated 30 items", dims={"rubric": "r", "question": "q",
+                                                                              "rater": "few"})]  # fmt: skip
+    ((table,),) = (block.tables for block in blocks(metrics))
+    assert table.remarks[:2] == (
+        "m may replace people here by the alternative annotator test: 60.0% of 5 people are not closer to the others "
+        "than it is; it reaches 92.0% of their agreement (95%: 85.0% to 99.0%); it is 16.0% less sure than right (95%: "
+        "−20.0% to −12.0%); it is farthest from people for region West: 0.80 on average.",
+        "few may or may not replace people: nobody rated 30 items.",
+    )
 
 
 def test_questions_are_in_the_rubrics_order():
