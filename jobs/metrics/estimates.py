@@ -60,7 +60,8 @@ _ACCURACY = MetricKind("estimated_accuracy", Quantity.SHARE, _TOPICS, label="jud
     f"the answer of most people, {_PPI}"
 )
 _F1 = MetricKind("estimated_f1", Quantity.FRACTION, _TOPICS, label="judge’s F1").defined_as(
-    f"F1 of the judge over all items, positive: score at least the threshold, right where people's mean is, {_PPI}"
+    f"F1 of the judge over all items, positive: score at least the threshold, right where people's mean is, or the "
+    f"answer, right where most people give it, {_PPI}"
 )
 _WORTH = MetricKind("effective_ratings", Quantity.COUNT, (Topic.WORTH,), label="worth in people’s ratings").defined_as(
     "Number of items that people alone would have to rate for an interval as narrow as with the judges; n counts items "
@@ -402,7 +403,13 @@ def _of_judge(setting: WholeSet, judge: str, threshold: float | None) -> Iterato
         right = np.where((majorities >= 0) & (claimed >= 0) & setting.rated, majorities == claimed, np.nan)
         agreeing = [np.where((claimed >= 0) & (_codes(o) >= 0), _codes(o) == claimed, np.nan) for o in others]
         kinds = [(claimed == code).astype(np.float64) for code in range(len(answers.values))]
-        yield from _accuracy(right, np.stack([*kinds, *agreeing], axis=1), part, claimed >= 0, dims)
+        features, judged = np.stack([*kinds, *agreeing], axis=1), np.asarray(claimed >= 0)
+        yield from _accuracy(right, features, part, judged, dims)
+        if np.isnan(right).all() or len(answers.values) > MAX_ANSWERS:
+            return
+        for code, answer in enumerate(answers.values):
+            holds = np.where(np.isnan(right), np.nan, majorities == code)
+            yield from _f1(kinds[code], holds, features, part, judged=judged, dims={**dims, "answer": answer})
         return
     score, truth = of_judge.means()[0], means_of(answers, setting.people)
     judged = ~np.isnan(score)
@@ -420,15 +427,23 @@ def _of_judge(setting: WholeSet, judge: str, threshold: float | None) -> Iterato
     features = np.concatenate([scores, claimed_high[:, None]], axis=1)
     right = np.where(np.isnan(high) | ~judged, np.nan, high == claimed_high)
     yield from _accuracy(right, features, part, judged, dims)
-    claims, holds = claimed_high[judged], high[judged]
-    hits = np.where(np.isnan(holds), np.nan, 2 * claims * np.nan_to_num(holds))
-    either = np.where(np.isnan(holds), np.nan, claims + np.nan_to_num(holds))
+    yield from _f1(claimed_high, high, features, part, judged=judged, dims=dims)
+
+
+def _f1(
+    claims: Floats, holds: Floats, features: Floats, part: RandomPart, *, judged: Bools, dims: Mapping[str, str]
+) -> Iterator[Metric]:
+    """Yield F1 of float64[items] `claims` of a judge; `holds` is NaN where people gave no answer."""
+    claimed, right, members = claims[judged], holds[judged], part.of(judged)
+    hits = np.where(np.isnan(right), np.nan, 2 * claimed * np.nan_to_num(right))
+    either = np.where(np.isnan(right), np.nan, claimed + np.nan_to_num(right))
     ratio = estimate_ratio(hits, either, lambda linear: combined(linear, features[judged], members), members)
     if ratio is None:
         reason = "nothing is positive, for people or for the judge, among people's items"
         yield undefined(_F1, reason, coverage=0.0, dims={**dims, "source": BOTH})
         return
-    yield from _metrics(_F1, ratio, dims, of_kind=_F1.label)
+    of_answer = f": {dims['answer']}" if "answer" in dims else ""
+    yield from _metrics(_F1, ratio, dims, of_kind=_F1.label + of_answer)
 
 
 def _accuracy(

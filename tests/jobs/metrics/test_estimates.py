@@ -120,6 +120,14 @@ def test_categories_have_shares_of_answers_and_an_accuracy():
         assert shown[BOTH].low <= (truth == code).mean() <= shown[BOTH].high
     accuracy = by_source(question, "estimated_accuracy", rater="m")
     assert accuracy[BOTH].low <= (truth == judge).mean() <= accuracy[BOTH].high
+    for code, answer in enumerate("abc"):
+        f1 = by_source(question, "estimated_f1", rater="m", answer=answer)
+        hits, of_people = ((truth == code) & (judge == code)), truth[rated] == code
+        assert f1[BOTH].low <= 2 * hits.sum() / ((truth == code).sum() + (judge == code).sum()) <= f1[BOTH].high
+        alone = 2 * hits[rated].sum() / (of_people.sum() + (judge[rated] == code).sum())
+        assert f1[PEOPLE_ALONE].value == pytest.approx(alone)
+    worth = [m.dims["of"] for m in estimates(question) if m.name == "effective_ratings"]
+    assert len(worth) == len(set(worth)) > 6
 
 
 def test_estimates_are_undefined_unless_people_rated_a_random_part():
