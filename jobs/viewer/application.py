@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
@@ -30,10 +31,10 @@ from jobs.judging.kept_rubric import Rubrics
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.viewer import picture_details, queries
 from jobs.viewer.corrections import Correction, Corrections
-from jobs.viewer.facets import Facets, read_facets
+from jobs.viewer.facets import Facets, read_facets, side_bar
 from jobs.viewer.loading import refresh_lines
 from jobs.viewer.picture_details import LARGE, LineKey, PictureBytes, Texts
-from jobs.viewer.queries import RATING_SORTS, SIMILAR, SORTS, View
+from jobs.viewer.queries import ATTRIBUTE, HIGHEST, LOWEST, RATING_SORTS, SIMILAR, SORTS, View
 from jobs.viewer.similar_pictures import SimilarPictures
 
 if TYPE_CHECKING:
@@ -135,16 +136,18 @@ class Viewer:
         return HTMLResponse(html, headers={"Cache-Control": PRIVATE})
 
     def _pictures(self, request: "Request") -> Response:
-        view = queries.view_of(request.query_params)
+        view = queries.view_of(request.query_params.multi_items())
         with self._cursor(view) as (cursor, similar):
             rows = queries.pictures(cursor, view, similar=similar)
+            counts = side_bar(cursor, view, self._facets)
         first = (view.number - 1) * queries.PICTURES_PER_PAGE
+        size = queries.PICTURES_PER_PAGE
         return self._page(
-            "pictures.html.j2", view, rows=rows, size=queries.PICTURES_PER_PAGE, first=first, is_similar=similar
+            "pictures.html.j2", view, rows=rows, size=size, first=first, is_similar=similar, counts=counts
         )
 
     def _picture(self, request: "Request") -> Response:
-        view, image_id = queries.view_of(request.query_params), request.path_params["image_id"]
+        view, image_id = queries.view_of(request.query_params.multi_items()), request.path_params["image_id"]
         at = request.query_params.get("at", "")
         place = queries.number_in("at", at)
         with self._cursor(view) as (cursor, similar):
@@ -185,7 +188,7 @@ class Viewer:
             if len(body) > MOST_FORM_BYTES:
                 raise HTTPException(413, f"the form has more than {MOST_FORM_BYTES:,} bytes")
         form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-        view, at = queries.view_of(request.query_params), request.query_params.get("at", "")
+        view, at = queries.view_of(request.query_params.multi_items()), request.query_params.get("at", "")
         changed, unseen = await run_in_threadpool(self._save, request.path_params["image_id"], form, view)
         query = view.address(page=view.page) + (f"&at={quote(at)}" if at else "") + f"&saved={changed}"
         query += f"&unseen={unseen}" if unseen else ""
@@ -239,19 +242,19 @@ class Viewer:
         return Response(small.data, media_type=small.mime, headers={"Cache-Control": KEPT})
 
     def _ratings(self, request: "Request") -> Response:
-        view = queries.view_of(request.query_params)
+        view = queries.view_of(request.query_params.multi_items())
         with self._cursor(View()) as (cursor, _):
             rows = queries.ratings(cursor, view)
         return self._page("ratings.html.j2", view, rows=rows, size=queries.ROWS_PER_PAGE)
 
     def _responses(self, request: "Request") -> Response:
-        view = queries.view_of(request.query_params)
+        view = queries.view_of(request.query_params.multi_items())
         with self._cursor(View()) as (cursor, _):
             rows = queries.responses(cursor, view)
         return self._page("responses.html.j2", view, rows=rows, size=queries.ROWS_PER_PAGE)
 
     def _spans(self, request: "Request") -> Response:
-        view = queries.view_of(request.query_params)
+        view = queries.view_of(request.query_params.multi_items())
         with self._cursor(View()) as (cursor, _):
             rows = queries.spans(cursor, view)
         texts = self._shown.texts.rows([row["text_id"] for row in rows.rows])
@@ -260,7 +263,7 @@ class Viewer:
         return self._page("spans.html.j2", view, rows=rows, size=queries.ROWS_PER_PAGE)
 
     def _compare(self, request: "Request") -> Response:
-        view = queries.view_of(request.query_params)
+        view = queries.view_of(request.query_params.multi_items())
         raters = [option.value for option in self._facets.raters]
         if not (view.a and view.b) and len(raters) > 1:
             question = view.question or next((option.value for option in self._facets.questions), "")
@@ -305,6 +308,14 @@ def _answers(form: Mapping[str, str]) -> Iterator[tuple[LineKey, str, str | None
                 yield LineKey(*map(str, json.loads(name))), value, form.get(f"{SHOWN} {name}")
         except RecursionError as error:
             raise InputError(f"field {name[:40]!r}…: not the name of a question") from error
+
+
+def _parameter(name: str) -> str:
+    """Return the words for a query parameter, such as `year from` for `from.attribute.year`."""
+    if name.startswith((LOWEST, HIGHEST)):
+        end, _, rest = name.partition(".")
+        return f"{_parameter(rest)} {end}"
+    return in_words(name.removeprefix(ATTRIBUTE).replace(".", " "))
 
 
 def _has_token(scope: Any, token: bytes) -> bool:
@@ -371,6 +382,13 @@ class Pages:
             "link": link,
             "words": in_words,
             "quantity": quantity,
+            "parameter": _parameter,
+            "bound": lambda value: f"{value:.12g}",
+            "by_group": lambda numbers: [
+                (group, list(names)) for group, names in groupby(numbers, key=lambda name: numbers[name].group)
+            ],
+            "prefixed": lambda names: [ATTRIBUTE + name for name in names],
+            "sliders": lambda numbers: [end + name for name in numbers for end in (LOWEST, HIGHEST)],
         }
         self._environment.globals |= {"base": base, "sorts": SORTS, "rating_sorts": RATING_SORTS, "similar": SIMILAR}
         self._environment.globals |= shared

@@ -1,20 +1,25 @@
-"""The options of the pages' filters: the distinct values of each column, with their counts.
+"""The options of the pages' filters: the distinct values of each column, with their counts, and histograms of numbers.
 
-Of the attributes of items, such as columns of a user's file, all are searched, and those with few values have a filter.
+Of the attributes of items, such as columns of a user's file, all are searched, those with few values have a filter with
+a bar for each value, and those of numbers a histogram. The counts of the side bar follow all other filters.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobs.html.formats import REGIONS, in_words
 from jobs.judging.kept_rubric import Rubrics
-from jobs.viewer.queries import as_number, fetch
+from jobs.viewer.queries import ATTRIBUTE, HIGHEST, LOWEST, View, as_number, fetch, picture_conditions
 
 if TYPE_CHECKING:
     import duckdb
 
 MOST, MOST_ANSWERS = 1000, 200  # options of a filter, and answers of one question
+MOST_NUMBERS = 24  # histograms of the side bar
+BINS = 24  # of a histogram
+SCORE, PROBABILITY, DISAGREEMENT = "score.", "probability.", "disagreement"  # names of numbers that come from ratings
 
 
 class FilterOption(NamedTuple):
@@ -25,6 +30,47 @@ class FilterOption(NamedTuple):
     rows: int
 
 
+class NumberRange(NamedTuple):
+    """The label and the range of a number of pictures, and the heading that it is below."""
+
+    label: str
+    low: float
+    high: float
+    group: str
+
+    @property
+    def step(self) -> float:
+        """The step of a slider: 1 for whole numbers, else about a hundredth of the range, as a power of ten."""
+        width = self.high - self.low
+        if self.low % 1 == self.high % 1 == 0 and width >= BINS:
+            return 1.0
+        return float(10.0 ** math.floor(math.log10(width / 50)))
+
+    @property
+    def decimals(self) -> int:
+        """The decimals of its slider's values."""
+        return max(0, -round(math.log10(self.step)))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the slider: multiples of its step that contain the range."""
+        return math.floor(self.low / self.step) * self.step, math.ceil(self.high / self.step) * self.step
+
+
+@dataclass(frozen=True)
+class SideBar:
+    """How many pictures have each value, among those that all other filters leave.
+
+    Attributes:
+        regions: region -> pictures; attributes: name -> value -> pictures.
+        histograms: name of a number -> pictures in each of `BINS` bins of its range.
+    """
+
+    regions: Mapping[str, int]
+    attributes: Mapping[str, Mapping[str, int]]
+    histograms: Mapping[str, Sequence[int]]
+
+
 @dataclass(frozen=True)
 class Facets:
     """The values of each filter, the most frequent first; questions are in the order of their rubrics.
@@ -33,6 +79,7 @@ class Facets:
         region_label: the name of the attribute that the regions come from, if it is a single one, else `region`.
         attributes: name of an attribute of the items -> its values, in order.
         values: question (`rubric/question`) -> its answers.
+        numbers: name of a number of pictures -> its range.
     """
 
     statuses: Sequence[FilterOption]
@@ -51,6 +98,7 @@ class Facets:
     span_kinds: Sequence[FilterOption]
     categories: Sequence[FilterOption]
     response_statuses: Sequence[FilterOption]
+    numbers: dict[str, NumberRange]
 
 
 def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets:
@@ -81,7 +129,76 @@ def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets
         span_kinds=options("kind", "spans"),
         categories=options("category", "spans"),
         response_statuses=options("status", "responses"),
+        numbers=_numbers(cursor),
     )
+
+
+def _numbers(cursor: "duckdb.DuckDBPyConnection") -> dict[str, NumberRange]:
+    """Return the range of each number that differs between pictures: attributes first, then scores of questions."""
+    rows = fetch(
+        cursor,
+        "SELECT name, min(value) AS low, max(value) AS high FROM picture_numbers GROUP BY name"
+        " HAVING min(value) < max(value)",
+    )
+    groups = {ATTRIBUTE: "Numbers", SCORE: "Mean score", PROBABILITY: "Probability of the answers", "": "Raters"}
+    ranges: dict[str, NumberRange] = {}
+    for row in sorted(rows, key=lambda row: row["name"]):
+        prefix = next(prefix for prefix in groups if row["name"].startswith(prefix))
+        label = row["name"].removeprefix(prefix)
+        ranges[row["name"]] = NumberRange(label, row["low"], row["high"], groups[prefix])
+    questions = {name.removeprefix(SCORE).partition("/")[0] for name in ranges if name.startswith(SCORE)}
+    if len(questions) == 1:  # of a single rubric, whose name says nothing
+        ranges = {name: kept._replace(label=kept.label.removeprefix(f"{next(iter(questions))}/"))
+                  for name, kept in ranges.items()}  # fmt: skip
+    order = list(groups.values())
+    by_group = sorted(ranges, key=lambda name: order.index(ranges[name].group))
+    return {name: ranges[name] for name in by_group[:MOST_NUMBERS]}
+
+
+def side_bar(cursor: "duckdb.DuckDBPyConnection", view: View, facets: Facets) -> SideBar:
+    """Return the counts of the side bar. Each filter counts among the pictures that all other filters leave."""
+    regions: dict[str, int] = {}
+    attributes: dict[str, dict[str, int]] = {}
+    histograms: dict[str, list[int]] = {}
+    attribute_names = {name for name, _ in view.attributes}
+    number_names = {name.removeprefix(LOWEST).removeprefix(HIGHEST) for name, _ in view.bounds}
+    views = [
+        (view, not view.region, set(facets.attributes) - attribute_names, set(facets.numbers) - number_names),
+        *([(replace(view, region=""), True, set[str](), set[str]())] if view.region else []),
+        *((replace(view, attributes=tuple(pair for pair in view.attributes if pair[0] != name)), False, {name}, set())
+          for name in attribute_names & facets.attributes.keys()),
+        *((replace(view, bounds=tuple(b for b in view.bounds if b[0] not in (LOWEST + name, HIGHEST + name))), False,
+           set(), {name}) for name in number_names & facets.numbers.keys()),
+    ]  # fmt: skip
+    for other, with_regions, names, numbers in views:
+        where, parameters = picture_conditions(other)
+        cursor.execute(
+            f"CREATE OR REPLACE TEMP TABLE matched AS SELECT p.image_id, p.region FROM pictures p WHERE {where}",
+            parameters,
+        )
+        if with_regions and facets.regions:
+            rows = fetch(cursor, "SELECT region, count(*) AS n FROM matched GROUP BY region")
+            regions = {row["region"]: row["n"] for row in rows}
+        if names:
+            for row in fetch(cursor, _COUNTED_VALUES, [list(names)]):
+                attributes.setdefault(row["name"], {})[row["value"]] = row["n"]
+        if numbers:
+            for row in fetch(cursor, _COUNTED_BINS, [list(numbers)]):
+                histograms.setdefault(row["name"], [0] * BINS)[row["bin"]] = row["n"]
+    return SideBar(regions, attributes, histograms)
+
+
+_COUNTED_VALUES = """
+    SELECT a.name, a.value, count(*) AS n FROM picture_attributes a SEMI JOIN matched m ON m.image_id = a.image_id
+    WHERE list_contains(?, a.name) GROUP BY a.name, a.value
+"""
+_COUNTED_BINS = f"""
+    WITH ranges AS (SELECT name, min(value) AS low, max(value) AS high FROM picture_numbers GROUP BY name)
+    SELECT n.name, least(floor((n.value - g.low) / (g.high - g.low) * {BINS}), {BINS - 1})::INTEGER AS bin,
+           count(*) AS n
+    FROM picture_numbers n SEMI JOIN matched m ON m.image_id = n.image_id JOIN ranges g USING (name)
+    WHERE list_contains(?, n.name) GROUP BY ALL
+"""
 
 
 def _attributes(cursor: "duckdb.DuckDBPyConnection") -> dict[str, Sequence[FilterOption]]:
@@ -142,13 +259,15 @@ def _values(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> dict[str, 
 
 
 MOST_FILTERS, MOST_VALUES = 8, 50  # attributes with a filter, and values of each
+FEWEST_NUMBERS, LEAST_NUMBERS = 8, 0.9  # distinct values of an attribute with a histogram, and share of its numbers
 _REGIONS = ", ".join(f"('{name}', {place})" for place, name in enumerate(REGIONS))
 
 # `picture_attributes` has each value of a picture once; `alone` means that the item shows no other picture, so that its
-# title can be the picture's. `filters` has the attributes with at least two values, but fewer than half as many as
-# items, in the order of the columns. The attribute for the region is left out: it has the filter of regions.
+# title can be the picture's. A rated item without an attribute has those of its pictures in `item_attributes`.
+# `filters` has the attributes with at least two values, but fewer than half as many as items, in the order of the
+# columns. The attribute for the region is left out: it has the filter of regions.
 SHOWN_ATTRIBUTES = f"""
-CREATE TEMP TABLE item_attributes AS
+CREATE TABLE item_attributes AS
     SELECT item_id, len(image_ids) = 1 AS alone, unnest(map_keys(attributes)) AS name,
            unnest(map_values(attributes)) AS value, generate_subscripts(map_keys(attributes), 1) AS place
     FROM items;
@@ -165,7 +284,33 @@ CREATE TABLE filters AS
 CREATE TABLE picture_attributes AS
     SELECT s.image_id, a.name, a.value, bool_or(a.alone) AS alone
     FROM item_attributes a JOIN subjects s USING (item_id) GROUP BY ALL;
-DROP TABLE item_attributes;
+INSERT INTO item_attributes
+    SELECT DISTINCT s.item_id, false, a.name, a.value, 0
+    FROM subjects s SEMI JOIN ratings r ON r.item_id = s.item_id
+    JOIN picture_attributes a ON a.image_id = s.image_id
+    ANTI JOIN item_attributes o ON o.item_id = s.item_id AND o.name = a.name;
+CREATE TABLE picture_numbers AS
+    SELECT image_id, '{ATTRIBUTE}' || name AS name, avg(try_cast(value AS DOUBLE)) AS value
+    FROM picture_attributes WHERE name IN (
+        SELECT name FROM picture_attributes GROUP BY name
+        HAVING count(DISTINCT value) >= {FEWEST_NUMBERS}
+            AND count(*) FILTER (isfinite(try_cast(value AS DOUBLE))) >= {LEAST_NUMBERS} * count(*)
+    ) AND isfinite(try_cast(value AS DOUBLE)) GROUP BY ALL;
+"""
+
+# The means over the lines of ratings about a picture and the items that show it; `lines` has one line per question,
+# target and condition. The probabilities are those of the answers that were given.
+RATED_NUMBERS = f"""
+    SELECT u.image_id, '{SCORE}' || l.rubric || '/' || l.question AS name, avg(l.score) AS value
+    FROM lines l JOIN subjects u USING (item_id) WHERE l.has_scores {{where}} GROUP BY ALL
+    UNION ALL
+    SELECT u.image_id, '{DISAGREEMENT}', avg(l.disagreement)
+    FROM lines l JOIN subjects u USING (item_id) WHERE l.disagreement IS NOT NULL {{where}} GROUP BY ALL
+    UNION ALL
+    SELECT u.image_id, '{PROBABILITY}' || r.rubric || '/' || r.question,
+           avg(list_extract(r.probabilities, list_position(r.answers, r.value)))
+    FROM ratings r JOIN subjects u USING (item_id)
+    WHERE r.status = 'ok' AND r.probabilities IS NOT NULL AND list_contains(r.answers, r.value) {{where}} GROUP BY ALL
 """
 
 

@@ -19,7 +19,8 @@ from jobs.store.object_rows import row_groups
 from jobs.store.reading import TableSource, open_table, refuse_absent
 from jobs.store.run_files import WHOLE, limit_of, trials
 from jobs.tables import TABLES
-from jobs.viewer.facets import SHOWN_ATTRIBUTES
+from jobs.viewer.facets import RATED_NUMBERS, SHOWN_ATTRIBUTES
+from jobs.viewer.queries import ATTRIBUTE
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,7 +100,6 @@ CREATE TABLE pictures AS
     WHERE n = 1 ORDER BY c.place;
 DROP TABLE images;
 DROP TABLE records;
-DELETE FROM picture_attributes WHERE name NOT IN (SELECT name FROM filters);
 CREATE TABLE ranges AS
     SELECT rubric, question, only_likelihoods, min(score) AS lowest, max(score) AS highest, highest - lowest AS width
     FROM (
@@ -235,6 +235,7 @@ def load(connection: "duckdb.DuckDBPyConnection", tables: ViewedTables, exclusio
                 connection.unregister("batch")
     connection.execute(SCHEMA)
     connection.execute("CREATE TABLE lines AS" + LINES.format(where="", likelihood=LIKELIHOOD))
+    connection.execute("INSERT INTO picture_numbers" + RATED_NUMBERS.format(where=""))
     return files
 
 
@@ -282,6 +283,12 @@ def refresh_lines(connection: "duckdb.DuckDBPyConnection", item_id: str) -> None
         )
     connection.execute("DELETE FROM lines WHERE item_id = ?", [item_id])
     connection.execute("INSERT INTO lines" + LINES.format(where="AND r.item_id = ?", likelihood=LIKELIHOOD), [item_id])
+    of_item = "image_id IN (SELECT image_id FROM subjects WHERE item_id = ?)"
+    connection.execute(
+        f"DELETE FROM picture_numbers WHERE {of_item} AND NOT starts_with(name, ?)", [item_id, ATTRIBUTE]
+    )
+    numbers = RATED_NUMBERS.format(where=f"AND u.{of_item}")
+    connection.execute("INSERT INTO picture_numbers" + numbers, [item_id] * 3)
 
 
 def _create(connection: "duckdb.DuckDBPyConnection", name: str) -> None:

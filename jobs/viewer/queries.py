@@ -3,8 +3,8 @@
 The filters are the query parameters of a page, so that an address can be shared and the browser's back button works.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,9 +24,11 @@ SORTS = {  # order of pictures -> its label and its sort key
     "title": ("title", "p.title, p.place"),
 }
 ATTRIBUTE = "attribute."  # prefix of the query parameters for attributes of items
+LOWEST, HIGHEST = "from.", "to."  # prefixes of those for the bounds of a number of `picture_numbers`
 SIMILAR = "similar"  # the order of a search by vector
-_WITH_ATTRIBUTE = "SELECT image_id FROM picture_attributes WHERE name = ? AND value = ?"
-_RATED = ("rater", "question", "value", "rated")
+EMPTY = "(none)"  # value of a parameter that is to be empty, since an empty parameter does not filter
+_RATED = ("rater", "question", "value", "rated", "target", "condition", "method", "order", "by")
+_METHODS = {"people": "r.method = 'human'", "gold": "r.method = 'gold'", "models": "r.method NOT IN ('human', 'gold')"}
 RATING_SORTS = {
     "place": ("as stored", "r.rowid"),
     "highest": ("score, highest first", "r.score DESC NULLS LAST, r.rowid"),
@@ -36,19 +38,25 @@ RATING_SORTS = {
 }
 
 
+Pairs = Sequence[tuple[str, str]]
+
+
 @dataclass(frozen=True)
 class View:
     """The state of a page; every field is a query parameter, empty if it does not filter.
 
-    `attributes` has several parameters: `attribute.NAME=VALUE`.
+    `attributes` has several parameters, `attribute.NAME=VALUE`, and so has `bounds`, `from.NUMBER=LOWEST` and
+    `to.NUMBER=HIGHEST`.
 
     Attributes:
         q: words in the title, caption, author, address, id or attributes; in other lists also in texts.
         near, like: a text, or the id of a picture, that pictures are sorted by similarity to.
-        region, status: of the pictures; attributes: name and value, of an item that shows the picture.
+        region, status: of the pictures; attributes: name and value, of an item that shows the picture; one of several
+            values of the same name suffices.
+        bounds: prefixed name of a number of `picture_numbers`, and its bound.
         question: rubric and question, joined by a slash; rater, value, rated: rater, value and status of a rating that
-            the picture must have.
-        target, model, prompt, kind: of ratings, responses and spans.
+            the picture must have; target, condition, method, order: likewise; by: `people`, `models` or `gold`.
+        model, prompt, kind: of responses and spans.
         a, b: the raters to compare; va, vb: their answers; differ: only rows on which they differ.
         sort, page: the order, and the number of the page from 1; show: whether pictures are shown without blur.
     """
@@ -63,6 +71,10 @@ class View:
     value: str = ""
     rated: str = ""
     target: str = ""
+    condition: str = ""
+    method: str = ""
+    order: str = ""
+    by: str = ""
     model: str = ""
     prompt: str = ""
     kind: str = ""
@@ -75,19 +87,40 @@ class View:
     page: str = ""
     show: str = ""
     attributes: tuple[tuple[str, str], ...] = ()
+    bounds: tuple[tuple[str, str], ...] = ()
 
     @property
     def number(self) -> int:
         """The number of the page, from 1."""
         return max(1, number_in("page", self.page) or 1)
 
-    def address(self, **changes: str) -> str:
-        """Return the query string of this view with other values; any change except of the page goes back to page 1."""
-        if changes and "page" not in changes:
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The query parameters that are not empty."""
+        named = [(name, getattr(self, name)) for name in PARAMETERS]
+        return [(name, value) for name, value in named if value] + [
+            *((ATTRIBUTE + name, value) for name, value in self.attributes),
+            *self.bounds,
+        ]
+
+    @property
+    def filters(self) -> list[tuple[str, str]]:
+        """The query parameters that select pictures or ratings, rather than order and show them."""
+        return [pair for pair in self.pairs if pair[0] not in ("sort", "page", "show", "near", "like")]
+
+    def address(self, *, add: Pairs = (), drop: Pairs = (), **changes: str) -> str:
+        """Return the query string of this view with other values; any change except of the page goes back to page 1.
+
+        Args:
+            add, drop: parameters to append and to leave out.
+        """
+        if (changes or add or drop) and "page" not in changes:
             changes["page"] = ""
-        pairs = [(name, changes.get(name, getattr(self, name))) for name in PARAMETERS]
-        pairs += [(ATTRIBUTE + name, value) for name, value in self.attributes]
-        return "?" + urlencode([(name, value) for name, value in pairs if value])
+        pairs = [pair for pair in self.pairs if pair not in drop and pair[0] not in changes]
+        changed = [(name, changes[name]) for name in PARAMETERS if changes.get(name)]
+        order = {name: place for place, name in enumerate(PARAMETERS)}
+        pairs = sorted([*pairs, *changed, *add], key=lambda pair: order.get(pair[0], len(order)))
+        return "?" + urlencode(pairs)
 
 
 def number_in(name: str, text: str) -> int | None:
@@ -101,24 +134,26 @@ def number_in(name: str, text: str) -> int | None:
     return min(int(text), 10**9) if text.isdecimal() else None
 
 
-PARAMETERS = tuple(field.name for field in fields(View) if field.name != "attributes")
+PARAMETERS = tuple(field.name for field in fields(View) if field.name not in ("attributes", "bounds"))
 
 
-def view_of(parameters: Mapping[str, str]) -> View:
+def view_of(parameters: Mapping[str, str] | Pairs) -> View:
     """Return the view that query parameters describe; unknown parameters are ignored."""
-    attributes = [(name.removeprefix(ATTRIBUTE), parameters[name].strip())
-                  for name in parameters if name.startswith(ATTRIBUTE)]  # fmt: skip
+    listed = parameters.items() if isinstance(parameters, Mapping) else parameters
+    pairs = [(name, value.strip()) for name, value in listed if value.strip()]
     return View(
-        **{name: parameters[name].strip() for name in PARAMETERS if name in parameters},
-        attributes=tuple((name, value) for name, value in attributes if value),
+        **{name: value for name, value in pairs if name in PARAMETERS},
+        attributes=tuple((name.removeprefix(ATTRIBUTE), value) for name, value in pairs if name.startswith(ATTRIBUTE)),
+        bounds=tuple(pair for pair in pairs if pair[0].startswith((LOWEST, HIGHEST))),
     )
 
 
 class ListedRows(NamedTuple):
-    """Some rows of a list, as column -> value, and the number of all its rows."""
+    """Some rows of a list, as column -> value, and the number of all its rows; `pictures`: that of their pictures."""
 
     rows: list[dict[str, Any]]
     total: int
+    pictures: int = 0
 
 
 class AnswerPairs(NamedTuple):
@@ -146,7 +181,7 @@ def pictures(
     Args:
         similar: whether to sort them by the relation `ranked` (image_id, similarity) of this cursor.
     """
-    where, parameters = _picture_conditions(view)
+    where, parameters = picture_conditions(view)
     joins = "JOIN ranked s ON s.image_id = p.image_id" if similar else ""
     order, measure = SORTS.get(view.sort, SORTS["place"])[1], ""
     if similar:
@@ -175,27 +210,24 @@ def pictures(
 
 def ratings(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
     """Return the ratings of a page, each with its first picture."""
-    where, parameters = _rating_conditions(view, "r")
-    if view.target:
-        where, parameters = [*where, "r.target = ?"], [*parameters, view.target]
+    where, parameters = rating_conditions(view)
     if view.q:
         where.append(
             "(contains(lower(concat_ws(' ', r.comment, r.raw, r.target, r.value, r.item_id)), lower(?)) OR r.item_id IN"
             " (SELECT u.item_id FROM subjects u JOIN pictures p USING (image_id) WHERE contains(p.words, lower(?))))"
         )
         parameters += [view.q, view.q]
-    if view.region:
-        where.append("r.item_id IN (SELECT item_id FROM subjects JOIN pictures USING (image_id) WHERE region = ?)")
-        parameters.append(view.region)
-    for attribute in view.attributes:
-        where.append(f"r.item_id IN (SELECT item_id FROM subjects WHERE image_id IN ({_WITH_ATTRIBUTE}))")
-        parameters += attribute
     columns = (
         "r.rubric, r.question, r.target, r.rater, r.condition, r.method, r.value, r.score, r.status, r.raw, r.comment"
     )
     chance = "list_extract(r.probabilities, list_position(r.answers, r.value)) AS probability"
-    return _page(cursor, view, f"ratings r {_where(where)}", parameters, columns=f"r.item_id, {columns}, {chance}",
-                 order=RATING_SORTS.get(view.sort, RATING_SORTS["place"])[1])  # fmt: skip
+    source = f"ratings r {_where(where)}"
+    listed = _page(cursor, view, source, parameters, columns=f"r.item_id, {columns}, {chance}",
+                   order=RATING_SORTS.get(view.sort, RATING_SORTS["place"])[1])  # fmt: skip
+    shown = (
+        f"SELECT count(DISTINCT u.image_id) AS n FROM subjects u WHERE u.item_id IN (SELECT r.item_id FROM {source})"
+    )
+    return listed._replace(pictures=fetch(cursor, shown, parameters)[0]["n"])
 
 
 def responses(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
@@ -284,30 +316,70 @@ def _first_picture(items: str) -> str:
                 FROM subjects u JOIN pictures x USING (image_id) WHERE u.item_id IN ({items}) GROUP BY u.item_id)"""
 
 
-def _picture_conditions(view: View) -> tuple[str, Parameters]:
+def picture_conditions(view: View) -> tuple[str, Parameters]:
+    """Return the condition, with its parameters, for pictures `p` that the view shows."""
     where, parameters = ["p.status = ?"], [view.status or "ok"]
     if view.q:
         where.append("contains(p.words, lower(?))")
         parameters.append(view.q)
-    if view.region:
-        where.append("p.region = ?")
-        parameters.append(view.region)
-    for attribute in view.attributes:
-        where.append(f"p.image_id IN ({_WITH_ATTRIBUTE})")
-        parameters += attribute
+    conditions, values = _about_pictures(view)
+    where, parameters = where + conditions, parameters + values
     if any(getattr(view, name) for name in _RATED):
-        conditions, values = _rating_conditions(view, "r")
+        conditions, values = rating_conditions(replace(view, region="", bounds=()))
         where.append(
             f"p.image_id IN (SELECT u.image_id FROM ratings r JOIN subjects u USING (item_id) {_where(conditions)})"
         )
         parameters += values
+    else:
+        for condition, values in _with_attributes(view):
+            where.append(f"p.image_id IN (SELECT image_id FROM picture_attributes WHERE {condition})")
+            parameters += values
     return " AND ".join(where), parameters
 
 
-def _rating_conditions(view: View, alias: str) -> tuple[list[str], Parameters]:
-    where, parameters = _equal({"rater": view.rater, "value": view.value, "status": view.rated}, alias=alias)
-    condition, values = _question_condition(view, alias)
-    return [*where, *([condition] if condition else [])], [*parameters, *values]
+def _about_pictures(view: View) -> tuple[list[str], Parameters]:
+    """Return the conditions for pictures `p` by their region and numbers."""
+    where, parameters = _equal({"region": view.region}, alias="p")
+    for name, bound in view.bounds:
+        prefix, sign = (LOWEST, ">=") if name.startswith(LOWEST) else (HIGHEST, "<=")
+        where.append(f"p.image_id IN (SELECT image_id FROM picture_numbers WHERE name = ? AND value {sign} ?)")
+        parameters += [name.removeprefix(prefix), _float(name, bound)]
+    return where, parameters
+
+
+def _float(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InputError("must be a number", key=name, value=text[:40]) from error
+
+
+def _with_attributes(view: View) -> Iterator[tuple[str, Parameters]]:
+    """Yield the condition of each attribute in tables with `name` and `value`."""
+    for name in dict.fromkeys(name for name, _ in view.attributes):
+        values = [value for other, value in view.attributes if other == name]
+        yield f"name = ? AND value IN ({', '.join('?' for _ in values)})", [name, *values]
+
+
+def rating_conditions(view: View) -> tuple[list[str], Parameters]:
+    """Return the conditions, with their parameters, for ratings `r` that the view shows."""
+    columns = {"rater": view.rater, "value": view.value, "status": view.rated, "target": view.target,
+               "condition": view.condition, "method": view.method, '"order"': view.order}  # fmt: skip
+    where, parameters = _equal(columns)
+    condition, values = _question_condition(view, "r")
+    where, parameters = [*where, *([condition] if condition else [])], [*parameters, *values]
+    if view.by:
+        where.append(_METHODS.get(view.by, "false"))
+    for of_attribute, values in _with_attributes(view):
+        where.append(f"r.item_id IN (SELECT item_id FROM item_attributes WHERE {of_attribute})")
+        parameters += values
+    of_pictures, values = _about_pictures(view)
+    if of_pictures:
+        where.append(
+            f"r.item_id IN (SELECT u.item_id FROM subjects u JOIN pictures p USING (image_id) {_where(of_pictures)})"
+        )
+        parameters += values
+    return where, parameters
 
 
 def _question_condition(view: View, alias: str) -> tuple[str, Parameters]:
@@ -316,7 +388,7 @@ def _question_condition(view: View, alias: str) -> tuple[str, Parameters]:
 
 
 def _equal(values: Mapping[str, str], *, alias: str = "r") -> tuple[list[str], Parameters]:
-    present = {name: value for name, value in values.items() if value}
+    present = {name: "" if value == EMPTY else value for name, value in values.items() if value}
     return [f"{alias}.{name} = ?" for name in present], list(present.values())
 
 

@@ -338,8 +338,13 @@ def test_an_attribute_is_a_filter_of_pictures_and_ratings(tmp_path: Path) -> Non
         for path, count in (("", "2 pictures"), ("ratings", "2 ratings")):
             page = site.page(f"{path}?{query}")
             assert count in page
-            assert '<select name="attribute.film &lt;stock&gt;">' in page
-            assert '<option value="b" selected>b (2)</option>' in page
+            assert '<span dir="auto">film &lt;stock&gt; b</span> <span aria-hidden="true">' in page
+        assert '<option value="b" selected>b (2)</option>' in page
+        bar = r'<a href="([^"]*)"( aria-current="true")?><span class="of" dir="auto">(\w)</span> <span class="n">(\d)'
+        assert re.findall(bar, site.page(f"?{query}")) == [
+            ("?attribute.film+%3Cstock%3E=b&amp;attribute.film+%3Cstock%3E=a", "", "a", "3"),
+            ("?", ' aria-current="true"', "b", "2"),
+        ]
         assert '<option value="m">' in site.page("compare")  # the only rater
 
 
@@ -433,6 +438,15 @@ def test_a_person_uses_it_in_chromium(site: Served, tmp_path: Path) -> None:
         for path in ("", f"pictures/{RED}"):
             page.open(site.url + path)
             assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.show(1280, 900)
+        page.open(site.url)
+        page.evaluate("low = document.querySelector('[name=\"from.score.r/fit\"]'), low.value = 3")
+        page.evaluate("low.dispatchEvent(new Event('input', {bubbles: true}))")
+        assert page.evaluate("low.closest('fieldset').querySelector('output').value").startswith("3 –")
+        page.follow("low.form.requestSubmit()")
+        assert page.evaluate("location.search") == "?sort=place&from.score.r%2Ffit=3"
+        assert page.evaluate("document.querySelectorAll('.card').length") == 2
+        page.show(390, 800)
         page.open(f"{site.url}compare?a=m&b=p1&question=r/fit")  # both answers are seen without scrolling
         page.evaluate("content = document.createRange()")
         page.evaluate("content.selectNodeContents(document.querySelector('.list td:last-child'))")
