@@ -34,10 +34,11 @@ from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
+from jobs.runtime.planning.expected_pace import cut_for
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files.objects import CompactList
-from jobs.store.pieces import cut_of, in_pieces
+from jobs.store.pieces import in_pieces
 from jobs.store.reading import TableSource, open_table
 from jobs.store.table_plan import TablePlan
 
@@ -87,7 +88,7 @@ def execute(cfg: EmbedConfig) -> Plan | Manifest:
 
 def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded: Exclusions) -> TablePlan:
     vectors = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
-    cut = cut_of(cfg.out, actors=cfg.resources.embed.most_actors, overwrite=cfg.overwrite)
+    cut = cut_for("embed", cfg, ("decode", "embed"))
     return plan_table(
         cfg,
         "embeddings",

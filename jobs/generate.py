@@ -31,11 +31,11 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.outcomes import Manifest, Plan
+from jobs.runtime.planning.expected_pace import cut_for
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.runtime.stage_contract import Stage
-from jobs.store.pieces import cut_of
 
 
 @dataclass
@@ -63,7 +63,7 @@ def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
     sources = prompt.open_sources(cfg)
     cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
+    cut = cut_for("generate", cfg, ("decode", "judge"))
     drawn = item_units(sources, cfg.draw, excluded.marks, cut)
     rows = min(drawn.rows, cfg.limit or drawn.rows)
     texts = rows * cfg.samples

@@ -33,10 +33,10 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.outcomes import Manifest, Plan
+from jobs.runtime.planning.expected_pace import cut_for
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
-from jobs.store.pieces import cut_of
 from jobs.store.table_plan import TablePlan
 
 
@@ -109,7 +109,7 @@ def _plan(
         "settings": [pair.name for pair in cfg.pairs],
         **sources.identity,
     }
-    units = sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
+    units = sources.units(cut_for("loglik", cfg, ("decode", "judge")))
     metadata = {**kept.metadata, "rater": cfg.model.rater}
     return model_plan(
         cfg,

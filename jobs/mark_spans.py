@@ -31,11 +31,11 @@ from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
 from jobs.runtime.outcomes import Manifest, Plan
+from jobs.runtime.planning.expected_pace import cut_for
 from jobs.runtime.process.console import say
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.runtime.stage_contract import Stage
-from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
 
 
@@ -62,7 +62,7 @@ def _mark_spans(cfg: MarkSpansConfig, _: None) -> Plan | Manifest:
     sources = _sources(cfg)
     cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    cut = cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite)
+    cut = cut_for("mark_spans", cfg, ("judge",))
     drawn = item_units(sources, cfg.draw, excluded.marks, cut)
     rows = min(drawn.rows, cfg.limit or drawn.rows)
     note = f"asks {cfg.model.name} to mark {2 * rows:,} texts of {rows:,} items ({cfg.method})"

@@ -33,9 +33,9 @@ from jobs.runtime.configuration.config import FailingRows
 from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
+from jobs.runtime.planning.expected_pace import cut_for
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
-from jobs.store.pieces import cut_of
 from jobs.store.reading import refuse_absent
 from jobs.store.table_plan import TablePlan
 
@@ -113,7 +113,7 @@ def _plan(
     return plan_table(
         cfg,
         "ratings",
-        tables.units(cut_of(cfg.out, actors=cfg.resources.embed.most_actors, overwrite=cfg.overwrite)),
+        tables.units(cut_for("zero_shot", cfg, ("decode", "embed"))),
         {**encoder_identity(cfg.embedder, facts), **sentences.identity, **tables.identity},
         instead_of=["embedder"],
         excluded=excluded,

@@ -29,9 +29,9 @@ from jobs.judging.model_config import MethodConfig, OwnQuestionsConfig, check_mo
 from jobs.judging.model_run import model_plan
 from jobs.judging.own_questions import OwnQuestionsReader
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
+from jobs.runtime.planning.expected_pace import cut_for
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
-from jobs.store.pieces import cut_of
 from jobs.store.reading import open_table
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
@@ -189,7 +189,7 @@ def choose_engine(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> C
 
 def units_of(cfg: MethodConfig, job: JudgingJob) -> Sequence[Unit]:
     """Return the units of the table of ratings."""
-    return job.sources.units(cut_of(cfg.out, actors=cfg.resources.judge.most_actors, overwrite=cfg.overwrite))
+    return job.sources.units(cut_for("judge", cfg, ("decode", "judge")))
 
 
 def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions, *, files: Mapping[str, bytes]) -> TablePlan:

@@ -3,8 +3,10 @@
 The pictures of a tar file are one unit of `images`. As one unit of `embed` or `judge` they would be one GPU's work, and
 would be lost together with its machine. A piece is named after its parent and its first row, and reads only its rows.
 
-Tables of millions of rows get larger pieces, up to `LARGEST_ROWS`: the driver takes as long for a unit of any size, and
-whoever opens the table reads a footer per object. Small tables are cut finer, so that each actor of the pool has four
+Tables of millions of rows get larger pieces, so that there are at most `MOST_PIECES`: the driver takes as long for a
+unit of any size. A killed actor loses its piece, which is therefore at most what an actor does in a minute, where that
+was measured, and otherwise `LARGEST_ROWS`. A model that does fewer than 256 rows in a minute gets smaller pieces,
+unless there would be more than `MOST_PIECES`. Small tables are cut finer, so that each actor of the pool has four
 pieces: with only about as many pieces as actors, most actors would wait for the last ones, and an interruption of a
 single actor would lose the whole table. A table that has begun keeps its cut, whatever pool continues it, even after a
 purge, when the parent has fewer rows: the purge moves
@@ -23,8 +25,8 @@ from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.units import Unit
 
 PIECE_ROWS = 256  # rows of a piece, as in the units of `curate`, unless the table has millions of rows
-LARGEST_ROWS = 1024  # of a piece, which a killed actor loses: a minute at 17 pictures/s
-MOST_PIECES = 10_000  # of a table, until its pieces have `LARGEST_ROWS`
+LARGEST_ROWS = 1024  # of a piece of a table whose pace is unknown: a minute at 17 pictures/s
+MOST_PIECES = 10_000  # of a table, until its pieces take a minute
 PIECE_BYTES = 128 << 20  # bytes of the parent's object; the rows of a piece travel between stages as one block
 PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each of them works
 LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row
@@ -76,27 +78,29 @@ class PieceRule:
     Attributes:
         actors: how many actors share the table; None: small units stay whole.
         begun: unit -> its cut, if the table has begun.
+        minute: the rows that an actor does in a minute; None: unknown.
     """
 
     actors: int | None = None
     begun: Mapping[str, UnitPieces] = field(default_factory=dict)
+    minute: int | None = None
 
 
 STANDARD = PieceRule()
 
 
-def cut_of(out: str, *, actors: int | None, overwrite: bool) -> PieceRule:
+def cut_of(out: str, *, actors: int | None, overwrite: bool, minute: int | None = None) -> PieceRule:
     """Return how the units of the table at `out` are cut: as when it began, or for `actors`.
 
     Args:
-        actors: as in `PieceRule`.
+        actors, minute: as in `PieceRule`.
         overwrite: the table at `out` will be deleted.
 
     Raises:
         InputError: the list of its units is damaged.
     """
     begun = begun_cuts(out, overwrite=overwrite)
-    return PieceRule(begun=begun) if begun else PieceRule(actors)
+    return PieceRule(begun=begun) if begun else PieceRule(actors, minute=minute)
 
 
 def begun_cuts(out: str, *, overwrite: bool) -> dict[str, UnitPieces]:
@@ -121,9 +125,15 @@ def begun_cuts(out: str, *, overwrite: bool) -> dict[str, UnitPieces]:
     return {parent: UnitPieces(counts[parent], names[parent], covered.get(parent, {})) for parent in names}
 
 
-def rows_per_piece(rows: int) -> int:
-    """Return the number of rows of a piece of a table of `rows` rows, unless its actors need smaller ones."""
-    return min(LARGEST_ROWS, max(PIECE_ROWS, -(-rows // MOST_PIECES)))
+def rows_per_piece(rows: int, minute: int | None = None) -> int:
+    """Return the number of rows of a piece of a table of `rows` rows, unless its actors need smaller ones.
+
+    Args:
+        minute: as in `PieceRule`.
+    """
+    least = -(-rows // MOST_PIECES)
+    most = LARGEST_ROWS if minute is None else max(minute, min(PIECE_ROWS, least), LEAST_ROWS)
+    return min(most, max(PIECE_ROWS, least))
 
 
 def ranges(rows: int, unit_rows: int, begun: UnitPieces = UNCUT) -> Iterator[tuple[int, int]]:
@@ -147,7 +157,7 @@ def in_pieces(units: Sequence[Unit], cut: PieceRule = STANDARD) -> Iterator[Unit
     Args:
         units: units of a derived table, whose first input is the parent's object.
     """
-    piece_rows = _piece_rows(sum(unit.rows or 0 for unit in units), cut.actors)
+    piece_rows = _piece_rows(sum(unit.rows or 0 for unit in units), cut)
     for unit in units:
         rows = unit.rows or 0
         begun = cut.begun.get(unit.name, UNCUT)
@@ -166,13 +176,13 @@ def in_pieces(units: Sequence[Unit], cut: PieceRule = STANDARD) -> Iterator[Unit
             )
 
 
-def _piece_rows(rows: int, actors: int | None) -> int:
+def _piece_rows(rows: int, cut: PieceRule) -> int:
     """Return the largest number of rows of a piece of a table of `rows` rows."""
-    most = rows_per_piece(rows)
-    if actors is None:
+    most = rows_per_piece(rows, cut.minute)
+    if cut.actors is None:
         return most
-    least = LEAST_ROWS if actors > 1 else LEAST_ROWS_ALONE
-    return max(least, min(most, rows // (PIECES_PER_ACTOR * actors)))
+    least = min(most, LEAST_ROWS if cut.actors > 1 else LEAST_ROWS_ALONE)
+    return max(least, min(most, rows // (PIECES_PER_ACTOR * cut.actors)))
 
 
 def piece_of(first: int, last: int) -> str:

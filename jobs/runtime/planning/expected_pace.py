@@ -6,13 +6,26 @@ that its tokens need, at the share of the GPU's rates (`conf/gpus.yaml`) that th
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.planning.estimates import Pace, Spread, pace_of
-from jobs.runtime.planning.rate_tables import CPU, MACHINES_DIFFER, Gpu, Measurement, Wanted, find, read_gpus
-from jobs.store.runs.run_units import Amounts
+from jobs.runtime.planning.rate_tables import (
+    CPU,
+    MACHINES_DIFFER,
+    Gpu,
+    Measurement,
+    Wanted,
+    expected_gpu,
+    find,
+    read_gpus,
+    read_measurements,
+    read_prices,
+)
+from jobs.store.pieces import PieceRule, cut_of
+from jobs.store.runs.run_units import ROWS, Amounts
 
 CALIBRATION = "plan=calibrate does some units, which are kept, and measures the pace"
 # Of a GPU's products and reads; the slowest on an H200 were the judge by `cascade` (0.12 of the products) and
@@ -266,3 +279,24 @@ def scaled(pace: Pace, *, before: float, now: float) -> Pace:
         return pace
     source = f"times {now / before:.3g} for {now:.3g} CPUs or GPUs instead of {before:.3g}"
     return replace(pace, per_s=pace.per_s * (now / before), source=source)
+
+
+def cut_for(job: str, cfg: Common, pools: Sequence[str]) -> PieceRule:
+    """Return how the units of the job's table are cut: as when it began, or for the actors of its last stage.
+
+    A measurement of the job that counts rows says how many of them an actor does in a minute, at the slowest.
+
+    Raises:
+        InputError: the list of the table's units is damaged, or there is no such file as
+            `resources.measured=` or `resources.prices=`, or no such `resources.gpu=`.
+    """
+    resources, minute = cfg.resources, None
+    pool: StageResources = getattr(resources, pools[-1])
+    measurements = read_measurements(resources.measured) if resources.measured else ()
+    wanted = Wanted(job, tuple(pools), asdict(cfg), (), ROWS, pool.num_gpus > 0)
+    if (measurement := find(measurements, wanted)) is not None:
+        prices = read_prices(resources.prices) if resources.prices else None
+        gpu = expected_gpu(resources, prices, pool.num_gpus)
+        slowest = measurement.seconds_per_work(gpu)[2]
+        minute = int(60 * lanes_of(pool, cores=None, threads=measurement.threads).devices / slowest)
+    return cut_of(cfg.out, actors=pool.most_actors, overwrite=cfg.overwrite, minute=minute)

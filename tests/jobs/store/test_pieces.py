@@ -23,6 +23,7 @@ from jobs.store import writer as store_writer
 from jobs.store.files.objects import Object
 from jobs.store.pieces import (
     FROM,
+    LEAST_ROWS,
     PIECE_BYTES,
     PIECE_ROWS,
     PieceRule,
@@ -32,6 +33,7 @@ from jobs.store.pieces import (
     range_without,
     ranges,
     read_piece,
+    rows_per_piece,
     with_range,
 )
 from jobs.store.reading import open_table
@@ -105,6 +107,24 @@ def test_pieces_grow_with_the_table_until_a_kill_would_cost_too_much() -> None:
     begun = {"u": UnitPieces(2, {0: "u-a", 1: "u-b"}, {0: (0, 6_000_000), 1: (6_000_000, 8_000_000)})}
     kept = list(in_pieces([replace(parent, rows=8_000_000)], PieceRule(begun=begun)))
     assert [(piece.name, piece.rows) for piece in kept] == [("u-a", 6_000_000), ("u-b", 2_000_000)]
+
+
+def test_pieces_take_a_minute_where_the_pace_is_known() -> None:
+    cases = {
+        (100_000, 60): 60,
+        (10_000, 1): LEAST_ROWS,
+        (1_000_000, 60): 100,  # no more than 10,000 pieces, as long as these have no more than 256 rows
+        (11_500_000, 60): 256,
+        (11_500_000, 1_100): 1_100,
+        (11_500_000, 100_000): 1_150,
+        (1_280_000_000, 170_000): 128_000,
+        (100_000, None): 256,
+        (1_280_000_000, None): 1024,
+    }
+    assert {amounts: rows_per_piece(*amounts) for amounts in cases} == cases
+    parent = Unit("u", (Object("/t/u", 1, "e"),), rows=6_000)
+    for rule in (PieceRule(minute=60), PieceRule(actors=1, minute=60)):
+        assert max(piece.rows or 0 for piece in in_pieces([parent], rule)) == 60
 
 
 def test_many_actors_share_a_small_table() -> None:

@@ -16,7 +16,16 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.runtime.configuration.resources import Demand, Resources, StageResources
-from jobs.runtime.planning.expected_pace import DRIVER_S, Expectation, Lanes, Passes, Work, lanes_of, measured_pace
+from jobs.runtime.planning.expected_pace import (
+    DRIVER_S,
+    Expectation,
+    Lanes,
+    Passes,
+    Work,
+    cut_for,
+    lanes_of,
+    measured_pace,
+)
 from jobs.runtime.planning.prospects import own_cpus, prospect
 from jobs.runtime.planning.rate_tables import MACHINES_DIFFER, Measurement, Wanted, find, read_gpus, read_measurements
 from jobs.store.files.objects import Object
@@ -338,6 +347,28 @@ def test_the_gpu_is_that_of_the_resources_or_of_the_machines_with_prices(monkeyp
     cfg = config.load("embed", EmbedConfig, ["input=i", "out=o", "resources.gpu=B300"])
     with pytest.raises(InputError, match=r"resources\.gpu=B300: must be one of .*H200"):
         prospect("embed", cfg, plan, pools=["decode", "embed"])
+
+
+def test_a_piece_is_what_an_actor_does_in_a_minute_where_that_was_measured(tmp_path: Path) -> None:
+    entry = ENTRY | {"pools": ["decode", "embed"], "keys": {}}
+    on_gpu = entry | {"device": "L40S", "work": 6000 * MACHINES_DIFFER, "seconds": [1, 2]}
+    file = tmp_path / "rates.yaml"
+    file.write_text(yaml.safe_dump([entry, on_gpu]))
+    cases = {
+        ("resources.embed.num_cpus=1",): int(60 / 0.12 / MACHINES_DIFFER),
+        ("resources.embed.num_cpus=2", "resources.embed.threads=2"): int(120 / 0.12 / MACHINES_DIFFER),
+        ("resources=cluster",): 180_000,
+        ("resources=cluster", "resources.embed.num_gpus=0.5"): 90_000,
+        ("resources.measured=null",): None,
+    }
+    minutes: dict[tuple[str, ...], int | None] = {}
+    for keys in cases:
+        command = ["input=i", f"out={tmp_path}/o", f"resources.measured={file}", *keys]
+        rule = cut_for("embed", config.load("embed", EmbedConfig, command), ("decode", "embed"))
+        minutes[keys] = rule.minute
+    assert minutes == cases
+    cfg = config.load("embed", EmbedConfig, ["input=i", f"out={tmp_path}/o", f"resources.measured={file}"])
+    assert cut_for("loglik", cfg, ("decode", "embed")).minute is None
 
 
 def test_a_prospect_has_what_the_stages_need_and_the_cpus_that_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
