@@ -151,6 +151,13 @@ def test_without_damage_a_repair_removes_nothing(table: Path, capsys: pytest.Cap
         check(table)
 
 
+def test_parts_of_a_table_whose_keys_repeat_are_not_checked(table: Path) -> None:
+    """As in the folder `_partial` that `retrieve` merges."""
+    write_records(str(table / "_partial"), [[record("a")], [record("a")]])
+    assert cli.execute("verify", [f"input={table}"]) == {"units": 3, "rows": 3}
+    assert cli.execute("verify", [f"input={table.parent}"]) == {"units": 3, "rows": 3}
+
+
 def test_the_limit_of_a_table_is_printed(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = table / "_run" / "manifest.json"
     limit = RowLimit(3, 3, 904, per_input=False, noun="rows")
