@@ -6,20 +6,20 @@
 #
 # Then name it in deploy/kubernetes/*.yaml in place of both rayproject images. Its pods install nothing, and start in
 # seconds instead of minutes. PyTorch brings its own CUDA libraries; the node's driver must be 580 or newer.
-# For engine=vllm: --build-arg EXTRAS=mining,models,vllm. vLLM names a different torch, so that such an image has no other
-# version of constraints.txt than Ray's, which must be equal on all machines.
+# For engine=vllm: --build-arg EXTRAS=mining,models,vllm. vLLM names a different torch; such an image has the versions of
+# constraints-vllm.txt.
 FROM python:3.11.13-slim-bookworm AS build
 ARG EXTRAS=all
 RUN apt-get update -q && apt-get install -y -q --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 RUN python -m venv /home/ray/env
 WORKDIR /src
-COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py constraints.txt constraints-vllm.txt README.md LICENSE ./
 COPY actors actors
 COPY conf conf
 COPY jobs jobs
 # boto3 is for a working_dir in S3. pip's cache would double the layer.
 RUN case ",$EXTRAS," in \
-    *,vllm,*) /home/ray/env/bin/pip install -q --no-cache-dir ".[$EXTRAS]" boto3 "$(grep '^ray==' constraints.txt)" ;; \
+    *,vllm,*) /home/ray/env/bin/pip install -q --no-cache-dir -c constraints-vllm.txt ".[$EXTRAS]" boto3 ;; \
     *) /home/ray/env/bin/pip install -q --no-cache-dir -c constraints.txt ".[$EXTRAS]" boto3 ;; \
     esac
 

@@ -19,13 +19,13 @@ def load(path: Path) -> dict[str, Any]:
     return loaded
 
 
-def pin_lines() -> list[str]:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+def pin_lines(file: str = "constraints.txt") -> list[str]:
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if not line.startswith("#")]
 
 
-def pins() -> dict[str, str]:
-    return {canonicalize_name(name): version for name, version in (line.split("==") for line in pin_lines())}
+def pins(file: str = "constraints.txt") -> dict[str, str]:
+    return {canonicalize_name(name): version for name, version in (line.split("==") for line in pin_lines(file))}
 
 
 def opening_comment(path: Path) -> str:

@@ -44,6 +44,18 @@ def test_every_dependency_is_pinned_inside_its_range() -> None:
     assert wrong == []
 
 
+def test_the_environment_of_vllm_is_pinned_inside_the_same_ranges() -> None:
+    """And has Ray's version, which must be equal on all machines."""
+    vllm = pins("constraints-vllm.txt")
+    assert [line for line in pin_lines("constraints-vllm.txt") if not PIN.fullmatch(line)] == []
+    assert vllm["ray"] == pins()["ray"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [line for name in ("mining", "models", "vllm") for line in project["optional-dependencies"][name]]
+    wanted = [Requirement(line) for line in (*project["dependencies"], *extras)]
+    wrong = [str(one) for one in wanted if not one.specifier.contains(vllm.get(canonicalize_name(one.name), "0"))]
+    assert wrong == []
+
+
 def test_torch_fits_its_torchvision() -> None:
     # torch 2.13.0 is the one release with which no torchvision loads on some machines: its operators are missing.
     assert pins()["torch"] != "2.13.0"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_files import CLUSTERS, ROOT, load, pins
+from tests.cluster_files import CLUSTERS, ROOT, load
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_login_shells_find_the_environment(instructions: list[list[str]], tmp_pa
     assert shell.stdout.split(":")[0] == f"{tmp_path}/env/bin"
 
 
-def test_vllm_is_installed_without_the_constraints(instructions: list[list[str]], tmp_path: Path) -> None:
+def test_vllm_is_installed_with_its_own_constraints(instructions: list[list[str]], tmp_path: Path) -> None:
     """By the build argument of the Dockerfile, and by the second line of the files that start clusters."""
     calls, pip = tmp_path / "calls", tmp_path / "env/bin/pip"
     pip.parent.mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_vllm_is_installed_without_the_constraints(instructions: list[list[str]]
 
     assert ["ARG", "EXTRAS=all"] in instructions
     assert arguments("all") == ["install", "-c", "constraints.txt", ".[all]"]
-    with_vllm = ["install", ".[mining,models,vllm]", f"ray=={pins()['ray']}"]
+    with_vllm = ["install", "-c", "constraints-vllm.txt", ".[mining,models,vllm]"]
     assert arguments("mining,models,vllm") == with_vllm
     for path in (ROOT / "cluster.yaml", CLUSTERS / "gcp.yaml", CLUSTERS / "on-premises.yaml"):
         text = path.read_text("utf-8")
@@ -76,6 +76,7 @@ def test_it_copies_the_code_and_nothing_else(instructions: list[list[str]]) -> N
         "pyproject.toml",
         "setup.py",
         "constraints.txt",
+        "constraints-vllm.txt",
         "README.md",
         "LICENSE",
         "actors",

@@ -33,7 +33,8 @@ def is_possible(cfg: EngineConfig) -> bool:
 
 
 def _check(cfg: EngineConfig) -> None:
-    if importlib.util.find_spec(NAME) is None:
+    plans_it = cfg.only_plans and cfg.engine == NAME  # for machines that have it
+    if importlib.util.find_spec(NAME) is None and not plans_it:
         raise ValueError(f"engine={NAME}: the package is not installed; install it with {extras.command(NAME)}")
     gpus = cfg.resources.judge.num_gpus
     if gpus != int(gpus):

@@ -8,8 +8,10 @@ import pytest
 
 from actors.vlm.model_checks import HeadCounts
 from jobs.errors import InputError
+from jobs.judge import JudgeConfig
 from jobs.judging import vllm_engine
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import load
 from jobs.runtime.configuration.resources import Resources, StageResources
 
 
@@ -36,6 +38,15 @@ def test_without_the_package_the_command_to_install_it_is_named(
     assert message.startswith("engine=vllm: ")
     assert "'.[models,vllm]'" in message
     assert "constraints" not in message
+
+
+def test_a_plan_for_other_machines_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_engine.importlib.util, "find_spec", lambda name: None)
+    keys = ["input=i", "out=o", "engine=vllm"]
+    vllm_engine.check(load("judge", JudgeConfig, [*keys, "plan=true"]))
+    with pytest.raises(ValueError, match="the package is not installed"):
+        vllm_engine.check(load("judge", JudgeConfig, keys))
+    assert not vllm_engine.is_possible(load("judge", JudgeConfig, ["input=i", "out=o", "plan=true"]))
 
 
 @pytest.mark.parametrize(
