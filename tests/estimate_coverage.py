@@ -95,8 +95,8 @@ def of_judge(
             right.mean()
         )
     hits, either = 2 * claims * truth, claims + truth
-    of_people = [np.where(rated, values, np.nan) for values in (hits, either)]
-    estimate = estimate_ratio(*of_people, lambda linear: combined(linear, features, part), part)
+    rated_hits, rated_either = (np.where(rated, values, np.nan) for values in (hits, either))
+    estimate = estimate_ratio(rated_hits, rated_either, lambda linear: combined(linear, features, part), part)
     return estimate, float(hits.sum() / either.sum())
 
 
