@@ -33,6 +33,7 @@ from actors.quantities import quantity
 from jobs.annotation import shown_items, study
 from jobs.annotation.shown_items import ShownTables, read_own_sets
 from jobs.annotation.study import AnnotateConfig, write_task_files
+from jobs.page.build import more_ratings
 from jobs.runtime.command_line import cli
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
@@ -86,7 +87,8 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
         lines.append(f"{quantity(left_out.total(), 'item')} left out ({reasons})")
     if cfg.plan:
-        return summary.plan_of("annotate", plan, note=study.describe(cfg, tasks), lines=lines)
+        return summary.plan_of("annotate", plan, note=study.describe(cfg, tasks),
+                               lines=[*lines, *more_ratings(cfg.ratings, cfg.earlier, exclusion_filter)])  # fmt: skip
     if not cfg.overwrite and (purged := purged_table(plan, ["plan"])) is not None:
         kept = purged["counts"]["rows_out"]
         line = f"annotate: {plan.out}: {quantity(kept, 'row')} remain after a purge; overwrite=true plans new tasks"

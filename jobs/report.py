@@ -144,7 +144,7 @@ def execute(cfg: ReportConfig) -> Manifest:
         paper_pictures={part.name: part.pictures for part in parts if isinstance(part, PaperFigure) and part.pictures},
     )
     write_parts(cfg.out, parts)
-    replace_files(locations.join(locations.absolute(cfg.out), "plots"), plot_files(page.figures))
+    replace_files(locations.join(locations.absolute(cfg.out), "plots"), plot_files(page.all_figures))
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
     lines = [

@@ -1,6 +1,6 @@
 """Which items `annotate` gave to people, from the tables `assignments`: joined to ratings by the hash of the item."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from jobs.errors import InputError
 from jobs.metrics.rated_question import AssignedItems
+from jobs.runtime.selection.draws import UNCERTAIN
+from jobs.store import run_files
+from jobs.store.files import locations
 from jobs.store.hashing import Hashes, hash_texts, places_in
 from jobs.store.reading import TableSource
 from jobs.tables import AUDITOR, NOT_DRAWN
@@ -95,3 +98,23 @@ def read_assignments(sources: Sequence[TableSource]) -> Assignments:
         if other is None or assignment.contains(other):
             by_rubric[rubric] = assignment
     return Assignments(by_rubric)
+
+
+def unequal_draws(ratings: Sequence[TableSource]) -> Iterator[str]:
+    """Yield a warning for each table of answers to tasks of an uncertain draw, whose assignments were not named.
+
+    The tasks are found by the folder that `import_ratings` read, which is next to the assignments.
+    """
+    for source in ratings:
+        config = run_files.kept_manifest(source.uri).get("config")
+        read = config.get("input") if isinstance(config, Mapping) else None
+        folder = str(read or "").rpartition("/")[0]
+        for place in (folder, folder.rpartition("/")[0]):
+            assignments = locations.join(place, "assignments")
+            drawn = run_files.kept_manifest(assignments).get("config") if place else None
+            if isinstance(drawn, Mapping) and (drawn.get("draw") or {}).get("method") == UNCERTAIN:
+                yield (
+                    f"{source.uri}: people's pictures were drawn by the judges' uncertainty, so that their answers "
+                    f"must be weighted; without assignments={assignments} all estimates from them are biased."
+                )
+                break

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from actors.status import Status
 from jobs.analysis import compute, metric_settings, scene_graph_scores
-from jobs.analysis.assigned_items import read_assignments
+from jobs.analysis.assigned_items import read_assignments, unequal_draws
 from jobs.analysis.attributes import HUMAN, IndependentUnits, Items, read_items, read_raters
 from jobs.analysis.comparisons import comparison_metrics
 from jobs.analysis.conditions import CONDITION
@@ -104,6 +104,7 @@ def compute_results(
     of_answers = [m for distribution in summary.distributions.result() for m in metrics_of(distribution)]
     of_people = [m for distribution in summary.pooled.result() for m in metrics_of(distribution)]
     notices = [
+        *(unequal_draws(tables.ratings) if used.random_part and not tables.assignments else ()),
         *mismatches(summary.rated, tables.items, items.hashes),
         *targets.sentences(items, rated_items(summary.rated)),
         *left_out([*of_answers, *metrics]),

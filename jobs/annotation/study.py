@@ -74,7 +74,9 @@ class AnnotateConfig(OwnQuestionsConfig, Writing):
     audit: float = 0.0  # rarely: share of each rater's tasks that the auditor repeats
     auditor: str | None = None  # rarely: the person who repeats them; not one of the raters
     draw: WeightedDrawConfig = field(default_factory=WeightedDrawConfig)  # which of the items to show
-    ratings: list[str] = field(default_factory=list)  # tables, or globs: of judges, for draw.method=uncertain
+    # tables, or globs: of judges, for draw.method=uncertain; with earlier= and plan=true also of people, to see what
+    # more of their ratings would bring
+    ratings: list[str] = field(default_factory=list)
     # assignments of the batches before, which this one continues: same draw.seed and ratings=, a larger draw.n
     earlier: str | None = None
     seed: int = 0  # the same seed, items and raters give the same plan
@@ -445,8 +447,11 @@ def check_keys(cfg: AnnotateConfig) -> None:
     if ("per_group" in plans or "quotas" in plans) and cfg.group is None:
         raise InputError("group= is required with per_group= and quotas=: the column of raters that names the group")
     cfg.draw.check()
-    if (cfg.draw.method == UNCERTAIN) != bool(cfg.ratings):
-        raise InputError("draw.method=uncertain and ratings= go together: ratings of judges who rated all items")
+    if (cfg.draw.method == UNCERTAIN) != bool(cfg.ratings) and not (cfg.plan and cfg.ratings):
+        raise InputError(
+            "draw.method=uncertain and ratings= go together: ratings of judges who rated all items; otherwise ratings= "
+            "is only for plan=true"
+        )
     if cfg.draw.method == UNCERTAIN and not cfg.rubric:
         raise InputError("draw.method=uncertain: needs rubric=, the questions about which judges are uncertain")
     table_plan.check_limit(cfg.limit)

@@ -71,6 +71,7 @@ NOT_RANDOM = (
     "it is not known whether people rated a random part of the items; name the assignments that `annotate` wrote "
     "(assignments=), or set metrics.random_part=true if they did"
 )
+ALL_RATED = "people rated every item: their own mean is that of the set"
 NO_DRAW = (
     "the items in the assignments were not drawn at random; set metrics.random_part=true if they are a random part"
 )
@@ -247,7 +248,7 @@ def setting_of(question: RatedQuestion) -> WholeSet | str:
     if not rated.any():
         return no_rated_item(PEOPLE, at_least=people.at_least)
     if rated.all():
-        return "people rated every item: their own mean is that of the set"
+        return ALL_RATED
     drawn = _drawn_part(assigned, n, rated, people=people, trusted=question.settings.random_part)
     if isinstance(drawn, str):
         return drawn

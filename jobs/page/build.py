@@ -14,18 +14,30 @@ from numpy.typing import NDArray
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
 from actors.status import STATUSES, Status
-from jobs.analysis.report_metrics import ReportResults
-from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.analysis.conditions import CONDITION
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_metrics import ReportResults, compute_results
+from jobs.analysis.report_tables import (
+    RatingSummary,
+    ReportInputs,
+    ReportRatings,
+    ReportTables,
+    open_inputs,
+    summarize_ratings,
+)
 from jobs.corpora.vectors import matrix_of
 from jobs.curation.curation_steps import MATCHED, READ, CurationStep, steps_of
 from jobs.curation.record_arrays import HashIndex, unique_codes
 from jobs.html.formats import in_words, without_shared_folders
 from jobs.html.thumbnails import Thumbnail, thumbnail
-from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data
+from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data, read_rubrics
+from jobs.judging.rating_tables import read_raters
 from jobs.judging.sent_prompts import PromptTexts
 from jobs.metrics.distributions import Distribution, Distributions
+from jobs.metrics.rated_question import MetricSettings
 from jobs.page.card_links import card_links
 from jobs.page.card_orders import answer_index
+from jobs.page.estimate_section import estimate_sections, estimate_sentences, estimated_questions, plan_lines
 from jobs.page.gallery import Gallery
 from jobs.page.page_contents import (
     EmbeddingMap,
@@ -35,7 +47,6 @@ from jobs.page.page_contents import (
     ModelFacts,
     Page,
     PageFigure,
-    PageSection,
     QuestionEntry,
     TableSummary,
     Wording,
@@ -44,7 +55,7 @@ from jobs.page.page_contents import (
 )
 from jobs.page.page_figures import drawn_matrices, funnel_figures, page_figures, region_figures
 from jobs.page.picture_cards import GOLD, HUMAN, card_marks, gallery_cards, titled_cards
-from jobs.page.summary import summarize
+from jobs.page.summary import MAX_QUESTIONS, summarize
 from jobs.runtime.planning import estimates
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import run_files
@@ -87,7 +98,6 @@ def report_page(
     rows_of: Mapping[str, Sequence[Mapping[str, Any]]],
     exclusion_filter: ExclusionFilter,
     versions: Mapping[str, str],
-    sections: Sequence[PageSection] = (),
     parts: Sequence["PaperPart"] = (),
     paper_title: str = "",
     paper_pictures: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
@@ -100,7 +110,6 @@ def report_page(
         gallery: the pictures and items to show; rows_of: id -> its rows of `ratings`.
         exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
-        sections: further sections, such as estimates for a whole set.
         paper_title: the paper in whose shape `parts`, its tables and figures, are.
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
@@ -124,11 +133,20 @@ def report_page(
     of_kind = {
         method: {rater for rater, used in results.methods.items() if used == {method}} for method in (HUMAN, GOLD)
     }
+    estimated = estimated_questions(results.metrics, words)
     return Page(
         title=title or _title(distributions),
         date=time.strftime("%Y-%m-%d", time.gmtime()),
         lede=_lede(images, summary.distributions),
-        summary=summarize(distributions, results.metrics, words, people=of_kind[HUMAN], gold=of_kind[GOLD]),
+        summary=summarize(
+            distributions,
+            results.metrics,
+            words,
+            people=of_kind[HUMAN],
+            gold=of_kind[GOLD],
+            estimates=list(estimate_sentences(estimated[:MAX_QUESTIONS])),
+            plans=list(plan_lines(estimated[:MAX_QUESTIONS])),
+        ),
         provenance=_provenance(tables.sources, versions),
         models=[_model(row) for row in models],
         notices=[*results.notices, *_random_weights(tables.sources), *_without_rubric(rubrics)],
@@ -137,7 +155,7 @@ def report_page(
         links=links,
         figures=figures,
         figures_left_out=left_out,
-        plots_saved=bool(figures),
+        plots_saved=bool(figures or estimated),
         tables=[_table(name, source) for name, source in tables.corpus.items()]
         + [_table(f"ratings by {_rater(source)}", source) for source in tables.ratings],
         distributions=distributions,
@@ -149,7 +167,7 @@ def report_page(
         map=embedding_map(embeddings, pictures, exclusion_filter) if embeddings else None,
         prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
-        sections=sections,
+        sections=list(estimate_sections(estimated, results.metrics, words)),
         paper=parts,
         paper_title=paper_title,
         paper_pictures={
@@ -181,6 +199,26 @@ def _shown_tops(gallery: Gallery, shown: Sequence[GalleryPicture]) -> dict[str, 
     image_ids = {card.image_id for card in shown if card.thumbnails}
     counts = {name: len(image_ids.intersection(ids)) for name, ids in gallery.tops.items()}
     return {name: count for name, count in counts.items() if count}
+
+
+def more_ratings(ratings: Sequence[str], assignments: str | None, exclusion_filter: ExclusionFilter) -> list[str]:
+    """Return what is estimated from people's answers so far, and what more of their ratings would bring.
+
+    Args:
+        ratings: tables, or globs, of people and judges; assignments: the table that says which items people were given.
+            Without either there is nothing to say.
+    """
+    if not ratings or assignments is None:
+        return []
+    tables = open_inputs(ReportInputs(ratings=list(ratings), assignments=[assignments]))
+    rubrics, settings = read_rubrics(tables.ratings), MetricSettings()
+    models = read_raters(tables.ratings)
+    with Reduction(by=[CONDITION]) as reduction:
+        summary = summarize_ratings(tables, settings, reduction, models=models, exclusion_filter=exclusion_filter)
+        opened = ReportRatings(tables, reduction, summary, rubrics, exclusion_filter)
+        results = compute_results(opened, settings, added=settings, questions_rubric="dsg", likert=None)
+    estimated = estimated_questions(results.metrics, wording(rubrics))
+    return [*estimate_sentences(estimated), *plan_lines(estimated)]
 
 
 def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:

@@ -16,6 +16,7 @@ from jobs.analysis.metrics_output import metric_lines, refuse_foreign, write_met
 from jobs.corpora.user_tables import find_file
 from jobs.errors import InputError
 from jobs.html.formats import without_shared_folders
+from jobs.page.estimate_section import estimate_sections, estimate_sentences, estimated_questions
 from jobs.page.page_contents import Page, letters_of
 from jobs.page.page_figures import page_figures, plot_files
 from jobs.page.render import render
@@ -69,18 +70,20 @@ def report_of_file(cfg: RatedFile) -> Manifest:
     manifest = write_metrics(cfg.out, metrics, inputs=files, identity=identity, settings=settings)
     out = locations.absolute(cfg.out)
     figures, left_out = page_figures(metrics, analysis.observations, {}, letters=letters_of(analysis.distributions, ()))
+    estimated = estimated_questions(metrics, {})
     places = without_shared_folders([o.uri for o in files])
     page = Page(
         title=cfg.title or "Metrics",
         lede=f"{cfg.task} of {files[0].uri.rsplit('/', 1)[-1]}",
-        summary=summarize(analysis.distributions, metrics, {}),
+        summary=summarize(analysis.distributions, metrics, {}, estimates=list(estimate_sentences(estimated))),
         provenance=[*(("input", place) for place in places), *sorted(manifest["versions"].items())],
         distributions=analysis.distributions,
         metrics=metrics,
         figures=figures,
         figures_left_out=left_out,
+        sections=list(estimate_sections(estimated, metrics, {})),
     )
-    replace_files(locations.join(out, "plots"), plot_files(figures))
+    replace_files(locations.join(out, "plots"), plot_files(page.all_figures))
     locations.replace(locations.join(out, "index.html"), render(page).encode())
     place = locations.join(out, "index.html")
     lines = [

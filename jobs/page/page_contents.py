@@ -257,12 +257,14 @@ class SectionTable:
     Attributes:
         title: its caption; columns: their headers, without that of the labels.
         notes: sentences below the table.
+        folded: whether the reader unfolds it.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Metric | str | None]]]
     notes: Sequence[str] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -361,6 +363,11 @@ class Page:
     paper: Sequence["PaperPart"] = ()
     paper_title: str = ""
     paper_pictures: Mapping[str, Sequence[GalleryPicture]] = field(default_factory=dict)
+
+    @property
+    def all_figures(self) -> list[PageFigure]:
+        """The figures of further sections and those of ratings and metrics."""
+        return [*(figure for section in self.sections for figure in section.figures), *self.figures]
 
     @property
     def printed_shown(self) -> bool:

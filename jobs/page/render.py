@@ -175,7 +175,7 @@ def render(page: Page) -> str:
         top_plots=top_plots,
         top_legend=_legend(top_plots),
         legend=_legend([figure for figure in page.figures if not figure.folded]),
-        files=file_names(page.figures) if page.plots_saved else {figure.name: "" for figure in page.figures},
+        files=file_names(page.all_figures) if page.plots_saved else {figure.name: "" for figure in page.all_figures},
         facts=_facts,
         orders=card_orders(page.pictures, page.wording),
         printed_cards=PRINTED_CARDS,
@@ -185,7 +185,7 @@ def render(page: Page) -> str:
         cards_of=lambda metric: name if (name := cards_of(metric)) in anchors else "",
         number_links=lambda table: number_links(table, anchors),
         question_place=question_place,
-        figure_of=figure_of(page.figures),
+        figure_of=figure_of(page.all_figures),
         answer_anchor=answer_anchor,
         question_anchor=question_anchor,
         grid=_grid,
@@ -229,7 +229,7 @@ def _anchors(page: Page, metric_blocks: Sequence[MetricBlock], index: Sequence[Q
     """Return the places on the page that numbers and plots link to."""
     places = {table.name for block in metric_blocks for table in block.tables}
     places |= {question.name for question in index} | places_of(index) | places_of(page.links)
-    places |= {figure.name for figure in page.figures}
+    places |= {figure.name for figure in page.all_figures} | {section.name for section in page.sections}
     places |= {question_place((d.rubric, d.question)) for d in page.distributions}
     return places | ({"steps"} if len(page.steps) > 1 else set())
 

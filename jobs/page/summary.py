@@ -88,6 +88,8 @@ class FirstScreen:
         rows: models by agreement, then people.
         with_people: whether subgroups are compared with people, else with the rater itself.
         problems: sentences about what is wrong with the ratings.
+        estimates: sentences about people's answers to all items, of which they rated a part; plans: what more ratings
+            by people would bring, for the terminal.
     """
 
     questions: Sequence[tuple[tuple[str, str], str]] = ()
@@ -95,6 +97,8 @@ class FirstScreen:
     rows: Sequence[SummaryRow] = ()
     with_people: bool = False
     problems: Sequence[str] = ()
+    estimates: Sequence[str] = ()
+    plans: Sequence[str] = ()
 
     @property
     def has_agreement(self) -> bool:
@@ -114,6 +118,8 @@ def summarize(
     *,
     people: Container[str] = (),
     gold: Container[str] = (),
+    estimates: Sequence[str] = (),
+    plans: Sequence[str] = (),
 ) -> FirstScreen:
     """Return the summary of a report.
 
@@ -121,6 +127,7 @@ def summarize(
         distributions: of each rater's answers, or of all people's together.
         metrics: those of the page.
         people, gold: names of the raters of these kinds.
+        estimates, plans: sentences about people's answers to all items.
     """
     place = {key: number for number, key in enumerate(words)}
     keys = sorted({(d.rubric, d.question) for d in distributions}, key=lambda key: (place.get(key, len(place)), key))
@@ -140,6 +147,8 @@ def summarize(
         rows=rows,
         with_people=index.has_people,
         problems=list(_problems(distributions, titles, words)),
+        estimates=estimates,
+        plans=plans,
     )
 
 
@@ -332,7 +341,7 @@ def terminal_lines(summary: FirstScreen, *, limit: int = 40) -> Iterator[str]:
     yield "  value: mean score, or most frequent answer; ±: half of its 95% interval" + (
         "; agreement: with people (mean κ with each), or as named" if agreement else ""
     )
-    yield from (f"  {problem}" for problem in summary.problems)
+    yield from (f"  {sentence}" for sentence in (*summary.estimates, *summary.plans, *summary.problems))
 
 
 def _error(cell: SummaryCell) -> str:

@@ -34,6 +34,7 @@ LEVELS = ("ordinal", "nominal", "interval")  # kinds of differences of alpha, of
 ROWS = (
     "part", "answer", "annotation", "category", "status", "average", "competitor", "target", "deviation", "prompt",
 )  # fmt: skip
+IN_SECTION = (Topic.ESTIMATES, Topic.ESTIMATES_BY_SUBGROUP)  # whose plots are in the section of estimates
 RATERS = ("group", "rater", "rater_a", "rater_b")
 WITHOUT_NAME = ("Krippendorff’s α", "α")  # replacement in labels that are too long
 WIDTH, LABELS, AXIS = 3.55, 0.9, 1.7  # inches of a plot, so that three fit next to each other; least of its parts
@@ -115,6 +116,8 @@ def topic_figures(metrics: Sequence[Metric], context: FigureContext) -> Iterator
         sorted({metric.dims[dim] for metric in metrics for dim in (*RATERS, "model") if dim in metric.dims})
     )
     for topic in Topic:
+        if topic in IN_SECTION:
+            continue
         chosen = _one_level([m for m in metrics if belongs(topic, m) and kind_of(m).interval])
         points = [_point(metric, names, context) for metric in chosen]
         raters = {point.rater_label for point in points if point.metric.value is not None}

@@ -13,6 +13,7 @@ from jobs.html.formats import in_words
 from jobs.metrics.descriptive import KNOWLEDGE_GRAPH, no_entities
 from jobs.metrics.majority import NO_MAJORITY, NONE
 from jobs.metrics.rated_question import PEOPLE
+from jobs.metrics.rating_plans import BOTH, PEOPLE_ALONE
 from jobs.papers.paper_tables import PaperCell, PaperFigure, PaperRow, PaperTable, Printed, Unit, figure, values
 from jobs.papers.study import ColumnSpec, RowSpec, Study
 from jobs.plots.panels import Histogram, Scatter, StackedBars
@@ -158,6 +159,41 @@ def _labellers(study: Study, question: str) -> Iterator[PaperRow]:
         part=question,
         without=used,
     )
+
+
+def estimates(study: Study) -> Iterator[PaperTable]:
+    """Yield what tables 1 and 2 would have if people rated all pictures, if they rated a random part of them."""
+    rubric = study.rubric("images")
+    rows = [
+        RowSpec((titled(question), "“Somewhat” (3) or higher"),
+                {"rubric": rubric, "question": question, "threshold": SOMEWHAT, "metric": "estimated_share_at_least"})
+        for question in SCALES
+    ] + [
+        RowSpec((titled(question), titled(answer)),
+                {"rubric": rubric, "question": question, "answer": answer, "metric": "estimated_answer_share"})
+        for question in DIVERSITY
+        for answer in _answers(study, question, [])
+    ]  # fmt: skip
+    shown = []
+    for row in rows:
+        name = row.dims["metric"]
+        dims = {key: value for key, value in row.dims.items() if key != "metric"}
+        if study.metrics.find(name, **dims, source=BOTH):
+            shown.append(PaperRow(row.headers, tuple(
+                study.cell(name, dims | {"source": source}, reason="people’s part has no estimate")
+                for source in (BOTH, PEOPLE_ALONE)
+            )))  # fmt: skip
+    if shown:
+        yield PaperTable(
+            name="tables_1_2_estimates",
+            title="Tables 1 and 2 for all pictures, estimated from those that people labelled",
+            citation="not in the paper; prediction-powered inference (docs/estimates.md)",
+            row_headers=("Dimension", "Answer"),
+            columns=(("People and models",), ("People alone",)),
+            rows=tuple(shown),
+            notes=("Means over all pictures of the share of people who give the answer, not majorities; n counts "
+                   "pictures that people labelled.",),
+        )  # fmt: skip
 
 
 def figure_6(study: Study) -> PaperFigure:

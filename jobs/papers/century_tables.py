@@ -13,6 +13,7 @@ from jobs.metrics.intervals import Units
 from jobs.metrics.metric import MetricKind, undefined
 from jobs.metrics.model_scores import PER, LengthFit, RaterGroup, length_fit, scored_lengths
 from jobs.metrics.rated_question import MODELS, PEOPLE
+from jobs.metrics.rating_plans import BOTH, PEOPLE_ALONE
 from jobs.papers import century_pictures
 from jobs.papers.century_pictures import ALL_MODELS, ELEMENTS, LEVELS, PEOPLES, short, titled
 from jobs.papers.paper_tables import (
@@ -49,8 +50,10 @@ def arrange(study: Study) -> Iterator[PaperPart]:
     rates_images, rates_responses = (study.has_ratings(study.rubric(role)) for role in ("images", "responses"))
     if rates_images:
         yield from (century_pictures.table_1(study), century_pictures.table_2(study))
+        yield from century_pictures.estimates(study)
     if rates_responses:
         yield table_3(study)
+        yield from table_3_estimates(study)
     yield from century_pictures.terms(study)
     if rates_images:
         yield from (century_pictures.figure_6(study), century_pictures.table_8(study))
@@ -170,6 +173,27 @@ def table_3(study: Study) -> PaperTable:
             "automated ratings; for people it states 378, but its percentages are multiples of 1/189.",
         ),
     )  # fmt: skip
+
+
+def table_3_estimates(study: Study) -> Iterator[PaperTable]:
+    """Yield people's rows of table 3 for all responses, if people rated a random part of them."""
+    name, sources = "estimated_share_at_least", {BOTH: "People and models", PEOPLE_ALONE: "People alone"}
+    if study.metrics.find(name, rubric=_rubric(study), source=BOTH, threshold=AGREE):
+        yield study.table(
+            "table_3_estimates",
+            "Table 3 for all responses, estimated from those that people rated",
+            "not in the paper; prediction-powered inference (docs/estimates.md)",
+            row_headers=("Dimension", "Element", "From"),
+            rows=[
+                RowSpec((dimension, titled(element), label),
+                        {"rubric": _rubric(study), "question": element, "threshold": AGREE, "source": source})
+                for element, dimension in ELEMENTS.items()
+                for source, label in sources.items()
+            ],
+            columns=_columns_of(study, writers(study), name),
+            reason=lambda row, column: "people’s part has no estimate",
+            notes=(prompt_note(study), "n counts responses rated by people."),
+        )  # fmt: skip
 
 
 def table_12(study: Study) -> Iterator[PaperTable]:

@@ -297,6 +297,40 @@ class Scatter:
 
 
 @dataclass(frozen=True)
+class Lines:
+    """Lines through points, one per series.
+
+    Attributes:
+        x: positions of all points; series: name -> y; colours: series -> colour.
+    """
+
+    x: Sequence[float]
+    series: Mapping[str, Sequence[float]]
+    colours: Mapping[str, str]
+    x_label: str = ""
+    y_label: str = ""
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return 2.9, 1.4
+
+    def draw(self, axes: Axes) -> None:
+        """Draw each series from 0 on the vertical axis; the legend is the page's."""
+        for name, y in self.series.items():
+            axes.plot(self.x, y, "o-", color=self.colours[name], markersize=3.5, linewidth=1.3, label=name)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(self.x_label)
+        axes.set_ylabel(self.y_label)
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        axes.locator_params(axis="x", nbins=5, integer=True)
+
+    def numbers(self) -> Numbers:
+        """Return what it draws as a table."""
+        return ("x", *self.series), list(zip(self.x, *self.series.values(), strict=True))
+
+
+@dataclass(frozen=True)
 class Histogram:
     """Counts between edges; `edges` has one number more than `counts`."""
 

@@ -21,6 +21,7 @@ from jobs.annotation import study as studies
 from jobs.annotation.shown_items import ShownTables, write_pictures
 from jobs.annotation.study import AnnotateConfig
 from jobs.errors import InputError
+from jobs.judging import kept_rubric
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config_files import CONF
 from jobs.runtime.outcomes import show
@@ -28,7 +29,7 @@ from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run_files import limit_of
-from tests.factories import picture, rating, record_of, rows_of, write_table, write_units
+from tests.factories import picture, rating, record_of, rows_of, write_file, write_table, write_units
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
 
@@ -62,6 +63,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read_yaml(name: str) -> Any:
     """Return a file of conf/, read once because reading takes longer than a run."""
     return OmegaConf.load(CONF / name)
+
+
+def write_ratings(folder: Path, listed: list[dict[str, Any]]) -> None:
+    """Write ratings by a rubric of scores from 1 to 5."""
+    kept = kept_rubric.of_answers("century_labels", list("12345"), ordinal=True)
+    write_file(folder, "ratings", listed, rubric=kept)
 
 
 def run_annotate(study: Path, *overrides: str) -> Any:
@@ -193,6 +200,37 @@ def test_batches_continue_a_draw_without_asking_again(study: Path, tmp_path: Pat
     for wrong in (["draw.n=5", "draw.seed=5"], ["draw.n=3"], ["draw.n=4"]):
         with pytest.raises(InputError, match="earlier"):
             run_annotate(study, *keys, *wrong, earlier, f"out={tmp_path / 'no'}")
+
+
+def test_a_plan_says_what_more_ratings_would_bring(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = [*pictures(study), "per_item=1"]
+    run_annotate(study, *keys, "draw.n=6", f"out={tmp_path / 'T'}")
+    asked = sorted(row["item_id"] for row in rows(tmp_path / "T" / "assignments"))
+    write_ratings(tmp_path / "people", [
+        rating(item, "ann", "sensitive", str(1 + place % 5), rubric="century_labels", method="human",
+               score=float(1 + place % 5))
+        for place, item in enumerate(asked)
+    ])  # fmt: skip
+    write_ratings(tmp_path / "m", [
+        rating(image["image_id"], "m", "sensitive", str(1 + place % 5), rubric="century_labels",
+               score=float(1 + place % 5))
+        for place, image in enumerate(PICTURES)
+    ])  # fmt: skip
+    later = [
+        *keys,
+        "draw.n=9",
+        f"earlier={tmp_path / 'T' / 'assignments'}",
+        f"ratings=[{tmp_path}/m,{tmp_path}/people]",
+    ]
+    capsys.readouterr()
+    run_annotate(study, *later, "plan=true", f"out={tmp_path / 'U'}")
+    shown = capsys.readouterr().out
+    assert re.search(r"sensitive, estimate for all 12 items: [\d.]+ ± [\d.]+ from 6 that people rated", shown)
+    assert re.search(r"\d more: ± [\d.]+", shown)
+    with pytest.raises(InputError, match="only for plan=true"):
+        run_annotate(study, *later, f"out={tmp_path / 'U'}")
 
 
 def test_pictures_of_which_judges_are_uncertain_are_drawn_more_often(study: Path, tmp_path: Path) -> None:

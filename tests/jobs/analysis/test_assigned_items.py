@@ -1,12 +1,15 @@
 """Which items people were given: read from assignments, joined to the items of a question, and refused."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from jobs.analysis.assigned_items import ItemAssignment, read_assignments
+from jobs.analysis.assigned_items import ItemAssignment, read_assignments, unequal_draws
 from jobs.errors import InputError
+from jobs.store import run_files
+from jobs.store.files import locations
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, open_table
 from tests.factories import write_units
@@ -44,3 +47,18 @@ def test_the_last_of_several_batches_counts(tmp_path: Path) -> None:
     assert read_assignments([first]).of("other", hash_texts(["a"])) is None
     with pytest.raises(InputError, match="were drawn separately"):
         read_assignments([first, assignment(tmp_path / "3", {"a": "-", "b": "bo"})])
+
+
+@pytest.mark.parametrize(("method", "warnings"), [("uncertain", 1), ("random", 0)])
+def test_answers_to_tasks_of_an_uncertain_draw_are_named(tmp_path: Path, method: str, warnings: int) -> None:
+    def keep(uri: str, config: dict[str, object]) -> None:
+        locations.replace(run_files.run_uri(uri, run_files.MANIFEST), json.dumps({"config": config}).encode())
+
+    tasks = assignment(tmp_path / "tasks" / "assignments", {"a": "ann"})
+    people = assignment(tmp_path / "people", {"a": "ann"})
+    keep(tasks.uri, {"draw": {"method": method}})
+    assert list(unequal_draws([people])) == []  # its manifest does not say what was imported
+    for read in (f"{tmp_path}/tasks/spreadsheet/*.csv", None):
+        keep(people.uri, {"input": read})
+        named = list(unequal_draws([people]))
+        assert [f"assignments={tasks.uri}" in warning for warning in named] == [True] * (warnings if read else 0)

@@ -13,7 +13,15 @@ from jobs.metrics.intervals import Units
 from jobs.metrics.metric import Metric
 from jobs.metrics.rated_question import MetricSettings
 from jobs.papers import century_tables, paper_tables
-from jobs.papers.century_tables import prompt_note, prompts, self_preference, table_3, table_12, written_by
+from jobs.papers.century_tables import (
+    prompt_note,
+    prompts,
+    self_preference,
+    table_3,
+    table_3_estimates,
+    table_12,
+    written_by,
+)
 from jobs.papers.study import PrintedTable, Study
 from tests.jobs.papers.studies import NONE, metric, rows_of, study, units_of
 
@@ -73,6 +81,19 @@ def test_responses_to_the_explicit_prompt_count_if_there_are_any() -> None:
     both = study([*metrics, of_prompt(0.5, "v", "explicit")], contrast=["prompt:explicit-minimal"])
     assert prompt_note(both) == "Responses to the prompt explicit count."
     assert prompt_note(study()) == "Responses to all prompts count."
+
+
+def test_table_3_is_estimated_for_all_responses_where_people_rated_a_part() -> None:
+    def estimated(value: float, source: str, writer: str) -> Metric:
+        dims = {"rubric": "responses", "question": "identification", "threshold": "4", "source": source}
+        return metric("estimated_share_at_least", value, **dims, attribute="model", part=writer)
+
+    assert list(table_3_estimates(study([of_writer(0.1, "w@1")]))) == []
+    both, alone = estimated(0.4, "people and judges", "w@1"), estimated(0.5, "people alone", "w@1")
+    (table,) = table_3_estimates(study([of_writer(0.1, "w@1"), both, alone]))
+    cells = [(row.headers[2], row.cells[0].metric) for row in table.rows[:2]]
+    assert [label for label, _ in cells] == ["People and models", "People alone"]
+    assert [shown.value for _, shown in cells if shown] == [0.4, 0.5]
 
 
 def test_table_3_has_automated_ratings_before_those_of_people() -> None:
