@@ -26,6 +26,7 @@ OUTSIDE = 0.1  # mean probability outside the allowed answers from which it is a
 MIN_COVERAGE = 0.9  # share of answered ratings below which it is a problem
 FEW = "fewer than "  # beginning of the reason of a metric of few items
 WITH_PEOPLE = {"pearson_with_people": "r", "preference_agreement": "same answer", "accuracy": "right"}
+OF_RESPONSES = {"model", "prompt", "sample"}  # attributes of a rated text rather than of its picture
 Words = Mapping[tuple[str, str], Wording]
 
 
@@ -207,7 +208,8 @@ class _Index:
             reference = means.get((attribute, part, PEOPLE)) or (
                 None if self.has_people else means.get(("", "", group))
             )
-            if group == d.rater and attribute and reference and reference.value is not None:
+            of_picture = attribute and OF_RESPONSES.isdisjoint(attribute.split("+"))
+            if group == d.rater and of_picture and reference and reference.value is not None:
                 few = str(metric.reason or "").startswith(FEW)
                 compared.append((few, (metric.value or 0.0) - reference.value, part, metric.n))
         return min(compared, key=lambda entry: (entry[0], -abs(entry[1]))) if compared else None

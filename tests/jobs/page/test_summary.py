@@ -77,6 +77,11 @@ def test_the_worst_subgroup_is_furthest_from_people_and_few_items_come_last():
             (FIRST, "Africa", 1.0, 2, f"{FEW}30 items"), ("people", "Africa", 5.0, 2, f"{FEW}30 items"),
         )
     ]  # fmt: skip
+    for group, value in ((FIRST, 1.0), ("people", 5.0)):
+        means += [
+            metric("group_mean_score", value, 90, group=group, attribute=attribute, part="writer")
+            for attribute in ("model", "region+prompt")
+        ]
     one, other = summarize(of_scale(), means, sample.wording()).rows
     assert one.furthest == "Asia: −0.50 (n 40)"
     assert other.furthest == ""
