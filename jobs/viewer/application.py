@@ -97,6 +97,7 @@ class Viewer:
             Route("/responses", self._responses),
             Route("/spans", self._spans),
             Route("/compare", self._compare),
+            Route("/numbers", self._numbers),
             Route("/viewer.css", self._style),
             Route("/viewer.js", self._script),
         ]
@@ -271,6 +272,12 @@ class Viewer:
         with self._cursor(View()) as (cursor, _):
             rows, matrix = queries.side_by_side(cursor, view)
         return self._page("compare.html.j2", view, rows=rows, matrix=matrix, size=queries.ROWS_PER_PAGE)
+
+    def _numbers(self, request: "Request") -> Response:
+        view = queries.view_of(request.query_params.multi_items())
+        with self._cursor(View()) as (cursor, _):
+            rows = queries.numbers(cursor, view)
+        return self._page("numbers.html.j2", view, rows=rows, size=queries.ROWS_PER_PAGE)
 
     def _style(self, request: "Request") -> Response:
         css = "\n".join(path.read_text(encoding="utf-8") for path in STYLES)

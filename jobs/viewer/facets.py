@@ -99,6 +99,7 @@ class Facets:
     categories: Sequence[FilterOption]
     response_statuses: Sequence[FilterOption]
     numbers: dict[str, NumberRange]
+    metrics: Sequence[FilterOption]
 
 
 def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets:
@@ -130,6 +131,7 @@ def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets
         categories=options("category", "spans"),
         response_statuses=options("status", "responses"),
         numbers=_numbers(cursor),
+        metrics=options("metric", "metrics"),
     )
 
 

@@ -25,7 +25,7 @@ from jobs.viewer.queries import ATTRIBUTE
 if TYPE_CHECKING:
     import duckdb
 
-SHOWN = ("images", "records", "items", "ratings", "responses", "spans", "texts", "embeddings")
+SHOWN = ("images", "records", "items", "ratings", "responses", "spans", "texts", "embeddings", "metrics")
 COLUMNS = {  # table -> columns that pages show or search
     "images": "image_id status error_kind format width height source_url author licence".split(),
     "records": (
@@ -38,6 +38,7 @@ COLUMNS = {  # table -> columns that pages show or search
     ).split(),
     "responses": "response_id item_id model prompt condition sample text status refusal_kind".split(),
     "spans": "item_id rater condition method text_id kind start end category score marked probability status".split(),
+    "metrics": "metric dims value low high n units".split(),
 }
 NAMES_OF = {  # table -> columns with ids or URLs that may be excluded
     "images": ("image_id", "source_url"),
@@ -46,6 +47,7 @@ NAMES_OF = {  # table -> columns with ids or URLs that may be excluded
     "ratings": ("item_id",),
     "responses": ("item_id",),
     "spans": ("item_id",),
+    "metrics": (),
 }
 _REGION = "coalesce({})".format(", ".join(f"nullif(attributes['{name}'], '')" for name in REGIONS))
 _REGION_QUESTIONS = ", ".join(f"'{name}'" for name in REGIONS)

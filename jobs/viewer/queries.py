@@ -3,6 +3,7 @@
 The filters are the query parameters of a page, so that an address can be shared and the browser's back button works.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -249,6 +250,44 @@ def spans(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
     columns = 'r.item_id, r.rater, r.condition, r.text_id, r.kind, r.start, r."end", r.category, r.score, r.probability'
     where.append("(r.marked OR r.status <> 'ok')")
     return _page(cursor, view, f"spans r {_where(where)}", parameters, columns=f"{columns}, r.status", order="r.rowid")
+
+
+def numbers(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
+    """Return the numbers of reports, each with the address of the ratings that it rests on, empty if it has none."""
+    where, parameters = (["contains(lower(m.metric || ' ' || m.dims), lower(?))"], [view.q]) if view.q else ([], [])
+    source = f"FROM metrics m {_where(where)}"
+    begin = (view.number - 1) * ROWS_PER_PAGE
+    rows = fetch(cursor, f"SELECT * {source} ORDER BY m.rowid LIMIT {ROWS_PER_PAGE} OFFSET {begin:d}", parameters)
+    for row in rows:
+        row["dims"] = json.loads(row["dims"] or "{}")
+        row["address"] = address_of(row["dims"])
+    return ListedRows(rows, fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"])
+
+
+def address_of(dims: Mapping[str, str]) -> str:
+    """Return the list and query of the ratings that a metric with these dims rests on.
+
+    It is empty for a metric that has other dims than a question, its raters, how they were asked, and a subgroup: those
+    of spans, gold or an answer rest on a part of the ratings that no query describes.
+    """
+    question = {"question": f"{dims.get('rubric', '')}/{dims.get('question', '')}"}
+    setting = {name: dims[name] or EMPTY for name in ("condition", "method", "order") if name in dims}
+    left = dims.keys() - {"rubric", "question", *setting}
+    if not dims.get("question"):
+        return ""
+    if left == {"rater_a", "rater_b"} and not setting:
+        return "compare?" + urlencode({"a": dims["rater_a"], "b": dims["rater_b"], **question})
+    part: dict[str, str] = {}
+    if {"attribute", "part"} <= left and "+" not in dims["attribute"]:
+        name = "target" if dims["attribute"] == "target" else ATTRIBUTE + dims["attribute"]
+        part, left = {name: dims["part"]}, left - {"attribute", "part"}
+    if left == {"group"} and dims["group"] in _METHODS:
+        raters = {"by": dims["group"]}
+    elif left in ({"rater"}, {"group"}):  # a group of a single rater has its name
+        raters = {"rater": dims[next(iter(left))]}
+    else:
+        return ""
+    return "ratings?" + urlencode({**question, **raters, "rated": "ok", **setting, **part})
 
 
 def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[ListedRows, AnswerPairs]:

@@ -416,6 +416,32 @@ def test_excluded_pictures_have_no_address(place: str, tmp_path: Path) -> None:
         assert RED not in site.page(f"?like={GOLD}")
 
 
+def test_a_number_of_the_report_leads_to_all_its_ratings(tmp_path: Path) -> None:
+    items = [{"item_id": f"i{n}", "kind": "image", "image_ids": [f"i{n}"], "attributes": [("hall", "AB"[n % 3 > 0])]}
+             for n in range(9)]  # fmt: skip
+    ratings = [rating(f"i{n}", rater, "fit", str(1 + (n + shift) % 5), target=target)
+               for n in range(9) for shift, rater in enumerate(("m", "k")) for target in "xy"]  # fmt: skip
+    ratings[3] |= {"status": "refused", "value": None, "score": None}
+    write_table(tmp_path / "R" / "images", "images", [image_row("", image_id=f"i{n}") for n in range(9)])
+    write_table(tmp_path / "R" / "items", "items", items)
+    write_table(tmp_path / "R" / "ratings", "ratings", ratings, rubric=FIVE)
+    tables = [f"{name}=[{tmp_path}/R/{name}]" for name in ("ratings", "items")]
+    cli.execute("report", [*tables, "metrics.disaggregate=[hall]", f"out={tmp_path}/R/report"])
+    with served(viewer_of(str(tmp_path / "R"), tmp_path / "db")) as site:
+        page = site.page("numbers?q=mean_score")
+        numbers = re.findall(
+            r'<td class="num"><a href="/[^"/]*/(ratings[^"]*)".*?<td class="num">(\d+)', page, re.DOTALL
+        )
+        counts = {html.unescape(path): int(n) for path, n in numbers}
+        of_raters = {path: n for path, n in counts.items() if "by=" not in path}
+        assert {"rater=m&rated=ok&attribute.hall=A", "rater=k&rated=ok"} <= {
+            path.partition("fit&")[2] for path in of_raters
+        }
+        for path, n in of_raters.items():
+            assert f"{n} rating" in site.page(path), path
+        assert '<p class="count" role="status">6 ratings of' in site.page("ratings?rater=k&attribute.hall=A")
+
+
 AUDIT = """axe.run(document, {resultTypes: ['violations']}).then(result => result.violations
     .filter(one => ['serious', 'critical'].includes(one.impact))
     .map(one => [one.id, one.nodes.length, one.nodes[0].html]))"""
@@ -429,7 +455,16 @@ def test_a_person_uses_it_in_chromium(site: Served, tmp_path: Path) -> None:
     with chromium(tmp_path) as page:
         for dark in (False, True):
             page.show(1280, 900, dark=dark)
-            for path in ("", f"pictures/{RED}?at=0", "ratings", "compare", "responses", "spans", "pictures/nope"):
+            for path in (
+                "",
+                f"pictures/{RED}?at=0",
+                "ratings",
+                "compare",
+                "responses",
+                "spans",
+                "numbers",
+                "pictures/nope",
+            ):
                 page.open(site.url + path)
                 if AXE.exists():
                     page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
