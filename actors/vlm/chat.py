@@ -89,9 +89,10 @@ class Chat(ChatFormat):
         self.name = name
         question = [_user_turn([_text(QUESTION)])]
         self.open_start = self.render(question)  # a question, up to where the model's turn begins
-        self.start = self.answering(question)  # up to where it answers at once
-        self.lead = self.turn.answer.lead if self.turn.answer else ""  # the white space before its answer
-        self.open_lead = self.lead if self.start == self.open_start else ""  # the white space before what it writes
+        answer = self.turn.answer  # None: a start has to close the thought
+        self.lead = answer.lead if answer else ""  # the white space before its answer
+        at_once = answer is not None and self.answering(question) == self.open_start
+        self.open_lead = self.lead if at_once else ""  # the white space before what it writes
         end = self.ids(self.turn.end or "")
         turn_end: Any = end[0] if end else self.tokenizer.eos_token_id
         self.turn_end = int(turn_end)

@@ -83,7 +83,7 @@ END = "<end>\nassistant:"
 
 def test_turns_of_the_template() -> None:
     chat = chat_of()
-    assert (chat.start, chat.lead) == ("user: Is it?<end>\nassistant:", " ")
+    assert (chat.open_start, chat.lead) == ("user: Is it?<end>\nassistant:", " ")
     assert chat.tokenizer.decode([chat.turn_end]) == "<end>"
     assert chat_of(after="").lead == ""
 

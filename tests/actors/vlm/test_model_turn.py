@@ -99,6 +99,10 @@ def test_a_thought_that_nothing_closes_is_left_out_or_refused() -> None:
     assert turn_of(processor.chat_template).answer is None
     with pytest.raises(ValueError, match="does not say what closes it"):
         shown.text(["x"], 0, start="So:")
+    chat = Chat(shown.processor, name="tiny")
+    with pytest.raises(ValueError, match="does not say what closes it"):
+        chat.answers(("1", "2"))
+    assert chat.answers(("1", "2"), start="</think> So:").rule == "code"
 
 
 def test_marks_that_the_tokenizer_declares() -> None:
@@ -177,7 +181,8 @@ def test_prompts_think_unless_their_turn_is_begun() -> None:
 
 def test_answers_follow_a_closed_thought() -> None:
     chat = Chat(with_template(SWITCHED).processor, name="tiny")
-    assert chat.start.endswith("<bot><reflect>\n\n</reflect>\n\n")
+    asked = [{"role": "user", "content": [{"type": "text", "text": "Is it?"}]}]
+    assert chat.answering(asked).endswith("<bot><reflect>\n\n</reflect>\n\n")
     assert chat.open_start.endswith("<bot><reflect>\n")
     closed = chat.answers(("1", "2"), start="Score:")
     assert closed == chat.answers(("1", "2"), start="Score:", written="A thought.\n</reflect>\n\n")
