@@ -199,7 +199,7 @@ def _local_hint(wanted: Path) -> str:
     if wanted.is_dir() and any(file.suffix.lower() in _PICTURES for file in wanted.iterdir()):
         return f"; the folder has pictures, of which remine fetch source=folder source.path={wanted} makes a table"
     if wanted.is_dir():
-        return "; the folder has no files that fit"
+        return "; the folder has no files that fit" if any(wanted.iterdir()) else "; the folder is empty"
     folder = wanted.parent
     while not folder.is_dir() and folder != folder.parent:
         wanted, folder = folder, folder.parent

@@ -67,7 +67,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ("corpus.path={f}/none.tsv: does not exist", "{f} has bare, "),
     ),
     "empty glob": ([*MINE, "corpus.path={f}/*.nope"], ("corpus.path={f}/*.nope: no file matches", "{f} has bare, ")),
-    "empty folder": ([*MINE, "corpus.path={f}/bare"], "{f}/bare: no file matches; the folder has no files"),
+    "empty folder": ([*MINE, "corpus.path={f}/bare"], "{f}/bare: no file matches; the folder is empty"),
     "no such column": (
         [*MINE, "corpus.path={f}/narrow.tsv.gz"],
         ("corpus.path={f}/narrow.tsv.gz: no column image_url, page_title", "remine items"),
@@ -295,7 +295,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "a folder without pictures": (
         ["fetch", "source=folder", "source.path={f}/bare", "input={f}/matches", "out={f}/out"],
-        ("source.path={f}/bare: no file matches", "the folder has no files"),
+        ("source.path={f}/bare: no file matches", "the folder is empty"),
     ),
     "an attribute that no item has": (
         ["report", "ratings={f}/ratings", "metrics.disaggregate=[region]", "out={f}/out"],

@@ -131,7 +131,7 @@ def test_files_that_cannot_be_used_are_refused_or_listed(tmp_path: Path, monkeyp
         ([*"gfedcba"], "x", "{place} has a, b, c, d, e, f and 1 more"),
         ([*"fedcba"], "x", "{place} has a, b, c, d, e, f"),
         ([], "x/y", "{place} is empty"),
-        (["a"], "a", "the folder has no files that fit"),
+        (["a"], "a", "the folder is empty"),
     ],
 )
 def test_a_similar_name_or_the_first_names_there(tmp_path: Path, names: list[str], path: str, expected: str) -> None:
