@@ -255,7 +255,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, in_process: None) -> Path:
     rate_by_likelihood(folder)
     write_people(folder)
     tables = [f"ratings=[{folder}/ratings/*]", f"raters=[{folder}/raters]", f"items=[{folder}/items]"]
-    named = ["paper=caire", f"paper.names=[{JUDGE}=Qwen2.5-VL-7B]"]
+    named = ["paper=caire", "paper.show_printed=true", f"paper.names=[{JUDGE}=Qwen2.5-VL-7B]"]
     run("report", *tables, f"computed=[{folder}/linking/*]", *named, "metrics.people=1", f"out={folder}/report")
     return folder
 

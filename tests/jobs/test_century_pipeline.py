@@ -141,7 +141,7 @@ def run_twice(
     """The tables of the pipeline, and what it printed: it was run, and again with the answers of people."""
     folder, out = tmp_path_factory.mktemp("century"), f"{s3}/century"
     with secrets_found.planting() as printed:
-        run = ["pipeline=century", f"out={out}", *write_inputs(folder, f"{s3}/century-inputs")]
+        run = ["pipeline=century", "show_printed=true", f"out={out}", *write_inputs(folder, f"{s3}/century-inputs")]
         assert cli.main("run", run) == 0, printed.getvalue()
         people = [f"people_labels={folder}/labels.csv", f"people_ratings={answers_about_descriptions(folder, out)}"]
         again = [*run, *(f"pipeline.inputs.{answers}" for answers in people)]

@@ -82,7 +82,7 @@ def answers_of_people(folder: Path, out: str) -> list[str]:
 @pytest.mark.usefixtures("in_process", "without_plots")
 def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:
     out = f"{s3}/rome"
-    run = ["pipeline=rome", "profile=full", f"out={out}", *write_inputs(tmp_path)]
+    run = ["pipeline=rome", "profile=full", "show_printed=true", f"out={out}", *write_inputs(tmp_path)]
     assert cli.main("run", run) == 0
     assert cli.main("run", [*run, *answers_of_people(tmp_path, out)]) == 0  # complete steps do nothing
     value = metric_values(f"{out}/report/metrics")
