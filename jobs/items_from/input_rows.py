@@ -86,7 +86,7 @@ def open_file(uri: str, *, encoding: str | None, delimiter: str | None) -> UserF
         case "list":
             return UserFile(file, (PICTURE,), lambda reject: _list(file, reject))
     advice = delimited.workbook_advice(uri) or f"allowed endings: {ENDINGS}"
-    raise InputError(f"input={uri}: its name does not say the format; {advice}")
+    raise InputError("its name does not say the format", key="input", value=uri, remedy=advice)
 
 
 def text_of(value: Any) -> Cell:

@@ -12,7 +12,7 @@ import numpy as np
 
 from actors.ids import content_id
 from jobs.corpora import picture_folder
-from jobs.errors import InputError
+from jobs.errors import InputError, about
 from jobs.items_from.input_rows import UnusableRowError, UserFile, entries
 from jobs.items_from.items_config import ItemsConfig
 from jobs.store.files import locations
@@ -69,7 +69,9 @@ class Paths:
 
     def __init__(self, path: str) -> None:
         self._key, self._folder = f"pictures.path={path}", locations.absolute(path)
-        self._names = {picture_folder.name_in(self._folder, o.uri) for o in picture_folder.list_files(self._folder)}
+        with about("pictures.path"):
+            files = picture_folder.list_files(self._folder)
+        self._names = {picture_folder.name_in(self._folder, file.uri) for file in files}
         self._by_composed = _by_composed(self._names)
 
     def find(self, name: str) -> NamedPicture:

@@ -47,7 +47,7 @@ def one_file(key: str, uri: str, kinds: str) -> Object:
         return files[0]
     is_table = any(f"/{FOLDER}/" in file.uri for file in files)
     place = "a table that remine wrote, not a file" if is_table else f"{len(files)} files"
-    raise InputError(f"{key}={uri}: {place}; name one {kinds}")
+    raise InputError(place, key=key, value=uri, remedy=f"name one {kinds}")
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:

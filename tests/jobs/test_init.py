@@ -50,10 +50,40 @@ def test_the_command_line_comes_before_the_file(tmp_path: Path) -> None:
     assert steps["judge"]["out"] == "R/ratings/local-tiny"
     assert steps["report"]["metrics.disaggregate"] == ["a", "b"]
     assert "judge" not in planned(tmp_path, "people=2", "models=[]")
-    with pytest.raises(InputError, match="people: required without models"):
+    with pytest.raises(InputError, match="people: required without models; set people= or models="):
         planned(tmp_path, "models=[]")
     with pytest.raises(InputError, match="on_error=skip: must be one of stop, reject"):
         planned(tmp_path, "on_error=skip")
+
+
+def test_a_wrong_input_is_named_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main("init", ["mood"]) == 0
+    (tmp_path / "photos").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / f"photos/{name}.jpg").touch()
+    (tmp_path / "set.csv").write_text("file,region\na.jpg,x\n", "utf-8")
+    (tmp_path / "latin.csv").write_bytes(b"file,region\na.jpg,\xf6\n")
+    cases = [
+        (["set=photos"], "error: set=photos: 2 files; name one file that ends with .csv, "),
+        (["set=mood.yaml"], "error: set=mood.yaml: its name does not say the format; allowed endings: .csv, "),
+        (["set=latin.csv"], f"error: set={tmp_path}/latin.csv: byte 18 is not UTF-8; "),
+        (["photos=set.csv"], "error: photos"),
+        (["photos=set.csv"], f"{tmp_path}/set.csv: no pictures there (it has set.csv); name the folder"),
+        (["by", "region"], "error: 'by' is not key=value; name the key of each value; did you mean by=region?"),
+        (["models=local-tiny demo-judge"], "(several are models=[local-tiny,demo-judge])"),
+        (["rubric=photos"], "error: judge: rubric=photos: no such option (a folder, not a .yaml file); must be "),
+    ]
+
+    def check(arguments: list[str], message: str) -> None:
+        capsys.readouterr()
+        assert cli.main("run", ["pipeline=mood_study.yaml", *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+    check_cases(check, cases)
+    assert not (tmp_path / "mood").exists()
 
 
 def test_nothing_is_replaced_and_names_are_checked(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def _named(error: BaseException, name: str, cfg: Any, overrides: Sequence[str]) 
     values = asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else {}
     chosen = config_files.chosen_options(job(name).schema, overrides)
     complete_error(error, values, chosen)
+    error.key = error.key and config.short_key(job(name).schema, error.key)
     return error
 
 

@@ -75,7 +75,7 @@ def run_command(arguments: list[str]) -> int:
         case [] | ["help"] | ["--help" | "-h", *_]:
             _list_jobs()
         case ["help", name, *_] | [name, *_] if not name.startswith("-"):
-            say(f"error: {no_such_job(name)}", err=True)
+            say(f"error: {no_such_job(name if first == 'help' else first)}", err=True)
             return InputError.exit_code
         case [option, *_]:
             say(

@@ -90,6 +90,8 @@ def with_step(command: str, arguments: list[str]) -> tuple[str, list[str]]:
 
 def no_such_job(name: str) -> str:
     """Return the message about a job that does not exist."""
+    if " " in name and name.partition(" ")[0] in COMMANDS:
+        return f"{name!r}: no such job; the quotes make one word of it: quote single values, as in remine {name}"
     near = _near_jobs(name)
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     first = ", ".join(GROUPS["Your study"].split())

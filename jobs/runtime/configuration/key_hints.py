@@ -139,15 +139,16 @@ def of_required(node: Mapping[str, Any], named: Collection[str]) -> str:
 def of_option(group: str, option: str, allowed: Sequence[str], schema: type) -> str:
     """Return a hint for the value of a key that chooses a file of `conf/`, which has no such file."""
     several = list_of(schema, group)
-    if several and (option[:1] == "[" or "," in option):
-        return f" (several are {several}=[{option.strip('[]')}])"
+    if several and (option[:1] == "[" or re.search("[, ]", option)):
+        return f" (several are {several}=[{','.join(re.split('[, ]+', option.strip('[] ')))}])"
     inner = key_types.nested_dataclass(type_of(schema, group))
     if Path(option).exists() and inner is not None and "path" in hints(inner):
         kind = f"{group}=folder " if Path(option).is_dir() and "folder" in allowed else ""
         return f" (did you mean {kind}{group}.path={option}?)"
     if Path(option).is_file():
         return " (a file without the ending .yaml)"
-    return of_file(option) or of_name(option, allowed) or _of_checkpoint(group, option)
+    is_folder = " (a folder, not a .yaml file)" if Path(option).is_dir() else ""
+    return of_file(option) or of_name(option, allowed) or _of_checkpoint(group, option) or is_folder
 
 
 def list_of(schema: type, group: str) -> str | None:
@@ -188,6 +189,8 @@ def of_word(schema: type, word: str, *, before: str, following: Sequence[str], n
     if set_group := next((group for group in of_options if group in named), None):
         several = list_of(schema, set_group)
         return f"{set_group}= already has a value" + (f"; several are {several}=[a,b]" if several else "")
+    if hasattr(schema, "SHORT") and word.isidentifier() and following and "=" not in following[0]:
+        return f"name the key of each value; did you mean {word}={_as_typed(following[0])}?"  # a pipeline's input
     if keys := of_options or _keys_of(schema, word, named):
         return f"name the key of each value; did you mean {' or '.join(f'{key}={_as_typed(word)}' for key in keys)}?"
     return "use key=value or --key value (--help lists the keys), and quote a value that has spaces or * or [ ]"

@@ -36,11 +36,11 @@ def _check_attributes(step: Step, config_of_step: Any, steps: Sequence[Step], lo
     """Check the attributes that a step reads, if all its items come from files of the user."""
     if (check := cli.job(step.job).check_attributes) is None:
         return
-    attributes = {
-        locations.join(locations.absolute(writer.out), "items"): of_items(writer)
-        for other, writer in zip(steps, loaded, strict=True)
-        if (of_items := cli.job(other.job).attributes)
-    }
+    attributes = {}
+    for other, writer in zip(steps, loaded, strict=True):
+        if of_items := cli.job(other.job).attributes:
+            with pipelines.inputs_named(other):
+                attributes[locations.join(locations.absolute(writer.out), "items")] = of_items(writer)
     read = [attributes.get(locations.absolute(uri)) for uri in config_of_step.items]
     if read and None not in read:
         check(config_of_step, {name for names in read for name in names or ()})

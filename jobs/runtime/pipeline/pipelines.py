@@ -200,7 +200,8 @@ def _check_inputs(pipeline: DictConfig) -> None:
             why = " and ".join(
                 filter(None, [f"with {needed}" if needed else "", f"without {absent}" if absent else ""])
             )
-            raise InputError(f"required {why}", key=name)
+            empty = "".join(f" or {other}=" for other, value in others.items() if value is None)
+            raise InputError(f"required {why}", key=name, remedy=f"set {name}={empty}")
 
 
 def _hold(conditions: Any, inputs: DictConfig, where: str) -> bool:

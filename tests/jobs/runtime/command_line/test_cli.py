@@ -133,6 +133,9 @@ def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> No
     check_cases(check, cases)
     assert commands.run_command(["xyzzy"]) == 2
     assert capsys.readouterr().err.startswith("error: xyzzy: no such job; a study of your own uses init, items, ")
+    assert commands.run_command(["judge model=local-tiny"]) == 2
+    quoted = "error: 'judge model=local-tiny': no such job; the quotes make one word of it: "
+    assert capsys.readouterr().err.startswith(quoted)
 
 
 def test_steps_are_jobs_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:
