@@ -192,7 +192,7 @@ def test_a_killed_worker_refetches_one_unit_at_most(
     assert all(times <= expected[path] + 2 for path, times in counted.items())
 
 
-@pytest.mark.long
+@pytest.mark.torture
 @pytest.mark.usefixtures("ray_session")  # so that no other test that starts one runs at the same time
 def test_ctrl_c_and_the_same_command_again(tmp_path: Path, server: HttpsServer, site: Site) -> None:
     pictures = 120

@@ -180,9 +180,10 @@ def test_intervals_contain_the_mean_and_are_not_wider_than_those_of_people_alone
 
 
 @pytest.mark.long
-def test_intervals_of_all_kinds_of_studies_contain_the_mean():
+@pytest.mark.parametrize("draws", [200, pytest.param(600, marks=pytest.mark.torture)])
+def test_intervals_of_all_kinds_of_studies_contain_the_mean(draws):
     for case in cases():
-        check(case, 600 if case.n < 1000 else 200)
+        check(case, draws if case.n < 1000 else draws // 3)
 
 
 @pytest.mark.skipif(not RATINGS.is_dir(), reason=f"no ratings in {RATINGS}")
