@@ -48,7 +48,9 @@ def check(settings: CardSettings) -> str:
         )
     if not _LICENCE.fullmatch(settings.licence):
         raise InputError(
-            f"card.licence={settings.licence}: must be a licence of the Hugging Face Hub, such as cc-by-4.0 or other"
+            "must be a licence of the Hugging Face Hub, such as cc-by-4.0 or other",
+            key="card.licence",
+            value=settings.licence,
         )
     return settings.licence
 

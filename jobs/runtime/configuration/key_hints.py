@@ -35,6 +35,11 @@ _OTHER_WORDS = {
     "id": "name key",
     "exclusions": "exclude blocklist blacklist",
     "retry": "redo rerun retries",
+    "set": "input data dataset file table csv input_file input_path",  # these are inputs of the pipeline `study`
+    "photos": "images pictures image_dir images_dir image_folder img_dir folder",
+    "models": "model_name model_name_or_path model_path model_id",
+    "by": "group groupby group_by subgroup subgroups breakdown split_by disaggregate",
+    "rubric": "prompt prompts questions template",
 }
 _WORD = re.compile(r"-{0,2}(?P<key>[A-Za-z_][\w.-]*)\s*(?:[:=]\s*|\s+)(?P<value>\S.*)")
 _COMMON = ("ratings", "input", "inputs")  # keys that most often hold what a job reads
@@ -68,8 +73,10 @@ def of_unknown_key(path: Sequence[str], schema: type, values: Mapping[str, Any],
         node, depth, name = node[name], depth + 1, path[depth + 1]
     allowed = sorted(map(str, node)) if isinstance(node, dict) else []
     prefix = "".join(f"{parent}." for parent in path[:depth])
+    deep = list(_all_keys(values)) if len(path) > 1 and not depth else []
     hint = (
-        of_name(name, allowed, prefix=prefix)
+        meant(difflib.get_close_matches(".".join(path), deep, n=1, cutoff=0.85))  # column.id for columns.id
+        or of_name(name, allowed, prefix=prefix)
         or meant([prefix + key for key in _in_other_words(path[-1]) if key in allowed])
         or _elsewhere(path[-1], values)
         or ("" if depth else of_comments(name, schema) or of_required(node, named))
