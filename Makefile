@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test long fast style lint check torture soak bench gpu vllm clean FORCE
+.PHONY: help demo test long fast style lint check torture soak rehearsal bench gpu vllm clean FORCE
 
 PYTHON ?= python3
 ARGS ?=
@@ -77,6 +77,9 @@ torture: $(STAMP) ## the long attacks: kills, faults, races, random examples
 
 soak: $(STAMP) ## eight jobs on a made corpus in a loop for an hour (ARGS='--minutes 10'): memory, files and processes stay flat
 	$(PY) -m tests.soak $(ARGS)
+
+rehearsal: $(STAMP) ## a study at 1/10,000 of the size of WIT on three nodes, one of them lost, and its full size (ARGS='--scale 4000')
+	$(PY) -m tests.rehearsal $(ARGS)
 
 bench: $(STAMP) ## every benchmark at its default size
 	$(PY) -m tests.benchmarks all $(ARGS)
