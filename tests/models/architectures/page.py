@@ -113,8 +113,7 @@ def render(results: Results) -> str:
         lines += [f"## {title}", "", _row(*header), _row(*["---"] * len(header)), *_rows(part, reasons), ""]
     if reasons:
         lines += ["## Reasons", "", *(f"{number}. {reason}" for reason, number in reasons.items()), ""]
-    lines += ["## Not compared", ""]
-    lines += [f"- {reason}: {kinds}" for reason, kinds in _unbuilt().items()]
+    lines += ["## Not compared", "", _uncompared()]
     return "\n".join(lines) + "\n"
 
 
@@ -152,8 +151,14 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _unbuilt() -> dict[str, str]:
+def _uncompared() -> str:
+    """Return the architectures that are not compared; encoders of texts only by their number."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for kind, reason in UNBUILT.items():
         kinds[reason].append(f"`{kind}`")
-    return {reason: ", ".join(names) for reason, names in kinds.items()}
+    many = max(kinds.values(), key=len)
+    named = sorted(kind for names in kinds.values() if names is not many for kind in names)
+    return (
+        f"{len(many)} encoders of texts, such as {many[0]}, and those that are no chat models, hear, or cannot be "
+        f"built small (`UNBUILT` in `tests/models/architectures` has the reason of each): {', '.join(named)}."
+    )
