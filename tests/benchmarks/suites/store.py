@@ -100,7 +100,7 @@ def ray_write(workdir: Path, size: Size) -> Result:
     import ray
     import ray.data
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     clock = Clock()
     with tempfile.TemporaryDirectory(dir=workdir.parent) as out:
         held: list[Any] = []
