@@ -125,8 +125,10 @@ def check_answering(
     """
     if is_local(model) or (local_only and not _is_here(model, revision)):
         return
+    from actors.vlm.chat_format import bound_templates
     from actors.vlm.model_turn import turn_of_template
 
+    bound_templates()
     files = _files(model, revision, local_only=local_only)
     try:
         tokenizer = parse_json(files.read(TEMPLATE_KEYS_IN[0]) or "{}")

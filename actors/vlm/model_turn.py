@@ -102,7 +102,10 @@ def variables_of(source: str) -> tuple[frozenset[str], tuple[str, ...]]:
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
     environment = _compile_jinja_template("").environment  # parses the tags that only transformers knows
-    tree = environment.parse(source)
+    try:
+        tree = environment.parse(source)
+    except RecursionError:
+        raise jinja2.TemplateSyntaxError("nested too deeply", 1) from None
     read = jinja2.meta.find_undeclared_variables(tree) - GIVEN - environment.globals.keys()
     read = {name for name in read if not name.endswith("_token")}
     names = list(tree.find_all(nodes.Name))
@@ -188,19 +191,13 @@ def turn_of_template(
     """
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
-    try:
-        template = _compile_jinja_template(source)
-        _, names = variables_of(source)
-    except (jinja2.TemplateError, TypeError, ValueError):
-        return None
-
     set_by_user = dict(variables)
 
     def render(messages: list[dict[str, Any]], *, open_turn: bool = True, variables: Variables | None = None) -> str:
         options = {**special, **set_by_user, **(variables or {}), "add_generation_prompt": open_turn, "tools": None}
         try:
             text = str(template.render(messages=messages, **options))
-        except (jinja2.TemplateError, TypeError):
+        except (jinja2.TemplateError, TypeError):  # not one that takes pieces
             text = ""
         if text and "'type'" not in text:
             return text
@@ -208,8 +205,10 @@ def turn_of_template(
         return str(template.render(messages=texts, **options))  # templates of text models accept only strings
 
     try:
+        template = _compile_jinja_template(source)
+        _, names = variables_of(source)
         return read_turn(render, switches=[name for name in names if name not in set_by_user], response=response)
-    except (jinja2.TemplateError, TypeError, ValueError):
+    except Exception:  # a stranger's template may raise any; loading the model reports it
         return None
 
 

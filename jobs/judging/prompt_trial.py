@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors import schemas
+from actors.errors import first_line
 from actors.fetching.decoders import PictureReader
 from actors.items import EMPTY_CONTEXT, QUESTIONS, TARGETS
 from actors.marking.span_prompts import MISTAKES, OMISSIONS, Description, Kind, Marks, Request
@@ -168,7 +169,11 @@ def _called(stage: Stage, model: ModelSettings, rows: pa.Table) -> pa.Table:
         changed["settings"] = replace(settings, engine=type(settings).engine)
     if "keeps_pictures" in stage.kwargs:
         changed["keeps_pictures"] = False
-    actor = stage.actor(**stage.kwargs | changed)
+    try:
+        actor = stage.actor(**stage.kwargs | changed)
+    except Exception as error:  # a stranger's template or processor may raise any
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise InputError(f"{kind}{first_line(error)}", key="model.checkpoint", value=model.checkpoint) from error
     rows_out: pa.Table = actor(rows)
     return rows_out
 

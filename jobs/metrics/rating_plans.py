@@ -130,12 +130,16 @@ def detectable_metrics(
     """
     if not pairs:
         return
+    estimates = {id(estimate): estimate for pair in pairs for estimate in pair}
     for ratings in planned_sizes(n, items):
+        errors = {
+            key: estimate.expected_errors(min(estimate.items, estimate.n * ratings / n))[0]
+            for key, estimate in estimates.items()
+        }
         differences = []
         for pair in pairs:
-            errors = [estimate.expected_errors(min(estimate.items, estimate.n * ratings / n))[0] for estimate in pair]
             units = max(2, int(min(estimate.units for estimate in pair) * ratings / n))
-            differences.append((student(units) + POWER_Z) * math.hypot(*errors))
+            differences.append((student(units) + POWER_Z) * math.hypot(*(errors[id(estimate)] for estimate in pair)))
         yield _planned(DETECTABLE, float(np.median(differences)), n, of=compared, ratings=str(ratings))
 
 

@@ -9,7 +9,14 @@ import pytest
 from actors.vlm.chat import Chat, ChatEncoder
 from actors.vlm.chat_format import bound_templates
 from actors.vlm.loading import load_processor, with_variables
-from actors.vlm.model_turn import ModelTurn, declared_marks, read_turn, unknown_variables, variables_of
+from actors.vlm.model_turn import (
+    ModelTurn,
+    declared_marks,
+    read_turn,
+    turn_of_template,
+    unknown_variables,
+    variables_of,
+)
 
 QUESTION = "{{ m.content if m.content is string else m.content | map(attribute='text') | join }}"
 TURNS = "{% for m in messages %}{% if m.role != 'assistant' %}<{{ m.role }}>" + QUESTION + "</turn>{% else %}"
@@ -221,3 +228,18 @@ def test_templates_that_refuse_what_is_not_a_conversation() -> None:
     assert Chat(chat.processor, name="tiny").turn_end == chat.ids("</turn>")[0]
     with pytest.raises(jinja2.TemplateError, match="a question is required"):
         chat.text([""], 0)
+
+
+def test_a_template_of_a_stranger_ends_nothing() -> None:
+    """Without a tokenizer, as a plan looks at it: in time, within memory, and without an error."""
+    bound_templates()
+    for source in (
+        "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}",
+        "{{ 'a' * 10**10 }}",
+        "{{ 1 / 0 }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{{" + "(" * 5000,
+    ):
+        assert turn_of_template(source, {}, special={}, response=None) is None, source
+    with pytest.raises(jinja2.TemplateSyntaxError):
+        variables_of("{{" + "(" * 5000)

@@ -117,6 +117,24 @@ def test_a_thought_that_nothing_closes_is_refused_before_a_machine_starts(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_plan_says_in_a_sentence_why_a_template_cannot_be_used(
+    write: Write, images: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(write(""))
+    keys = [f"input={images}", f"model.checkpoint={folder}", f"out={tmp_path}/out", "rubric=century_labels"]
+    for source, message in (
+        ("{{ 1 / 0 }}", "ZeroDivisionError: division by zero"),
+        ("{{ 'the same' }}", "drops the picture"),
+        ("{{" + "(" * 5000, "chat template"),
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "chat template"),
+    ):
+        (folder / "chat_template.jinja").write_text(source, encoding="utf-8")
+        assert cli.main("judge", [*keys, "plan=true"]) == 2, message
+        error = capsys.readouterr().err
+        assert error.startswith(f"error: model.checkpoint={folder}: "), error
+        assert message in error
+
+
 @pytest.mark.usefixtures("in_process")
 def test_closed_answers_follow_the_closed_thought_and_texts_leave_it_out(write: Write, tmp_path: Path) -> None:
     from tests.actors.vlm.helpers import png
