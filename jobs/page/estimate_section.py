@@ -168,7 +168,7 @@ def estimate_sentences(questions: Sequence[EstimatedQuestion]) -> Iterator[str]:
 def plan_lines(questions: Sequence[EstimatedQuestion]) -> Iterator[str]:
     """Yield what more ratings by people would bring: per subgroup, differences that can be found, and the split."""
     for question in questions:
-        parts = [f"{value} {plan}" for (_, value) in question.values if value and (plan := _plan_of(question, value))]
+        parts = [f"{part[1]} {plan}" for part in question.values if part != WHOLE and (plan := question.plan(part))]
         if parts:
             yield f"{question.title}, more ratings by people: {'; '.join(parts)}."
         if question.detectable:
@@ -181,10 +181,6 @@ def plan_lines(questions: Sequence[EstimatedQuestion]) -> Iterator[str]:
                 f"{question.title}, as many answers as so far, by answers per item: {listed}; "
                 f"{quantity(best[0], 'answer')} per item {'is' if best[0] == 1 else 'are'} best."
             )
-
-
-def _plan_of(question: EstimatedQuestion, value: str) -> str:
-    return next((question.plan(part) for part in question.more if part[1] == value), "")
 
 
 def estimate_sections(

@@ -287,8 +287,8 @@ def cut_for(job: str, cfg: Common, pools: Sequence[str]) -> PieceRule:
     A measurement of the job that counts rows says how many of them an actor does in a minute, at the slowest.
 
     Raises:
-        InputError: the list of the table's units is damaged, or there is no such file as
-            `resources.measured=` or `resources.prices=`, or no such `resources.gpu=`.
+        InputError: the list of the table's units is damaged, or the file of `resources.measured=` or
+            `resources.prices=`, or the GPU of `resources.gpu=`, does not exist.
     """
     resources, minute = cfg.resources, None
     pool: StageResources = getattr(resources, pools[-1])

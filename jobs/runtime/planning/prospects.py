@@ -112,8 +112,8 @@ def prospect(
         passes: as in `jobs.runtime.planning.expected_pace.Expectation`.
 
     Raises:
-        InputError: there is no such file as `resources.measured=` or `resources.prices=`, or no such
-        `resources.gpu=`; or budget= cannot be counted.
+        InputError: the file of `resources.measured=` or `resources.prices=`, or the GPU of `resources.gpu=`, does not
+            exist; or budget= cannot be counted.
     """
     resources = cfg.resources
     needs = demands(resources, list(pools), streamed=streamed) if pools else []
