@@ -21,8 +21,8 @@ import yaml
 from actors.rubrics.rubric import Rubric
 from jobs.errors import InputError, RunError
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.config_files import CONF
+from jobs.runtime.configuration.resources import RayConfig
 from jobs.runtime.process.console import say
 from jobs.store.files import locations
 

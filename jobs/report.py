@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, field
 
 from actors.quantities import quantity
 from jobs.analysis import metric_settings
-from jobs.analysis.conditions import CONDITION
 from jobs.analysis.file_analysis import RatedFile
 from jobs.analysis.metrics_output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
@@ -48,6 +47,7 @@ from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
+from jobs.tables import CONDITION
 
 
 @dataclass

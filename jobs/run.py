@@ -17,10 +17,9 @@ from typing import Any
 from jobs.errors import InputError, NotAnsweredError
 from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration import config
-from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.configuration.key_values import literal
-from jobs.runtime.configuration.resources import Resources
+from jobs.runtime.configuration.resources import RayConfig, Resources
 from jobs.runtime.outcomes import Plan
 from jobs.runtime.pipeline import pipeline_checks, pipeline_commands, pipeline_plan, pipelines
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step

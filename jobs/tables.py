@@ -17,6 +17,8 @@ from actors.schemas import Ended, ImageRow, RatingRow, ResponseRow, SpanRow, Vec
 STR, I32, I64, F64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 STRS = pa.list_(STR)
 ATTRIBUTES = pa.map_(STR, STR)
+CONDITION = "condition"  # column of ratings, and dim of metrics
+HUMAN = "human"  # `kind` of raters who are people, and `method` of their ratings and spans
 QUOTA, SHARED, AUDITOR, NOT_DRAWN = "quota", "shared", "auditor", "not_drawn"  # values of `role` in assignments
 WIT_COLUMNS = (  # in the order of the released files
     "language page_url image_url page_title section_title hierarchical_section_title "

@@ -206,8 +206,7 @@ def ray_session(s3: str) -> Iterator[None]:
     import ray
 
     from jobs.runtime.cluster import ray_session
-    from jobs.runtime.configuration.config import RayConfig
-    from jobs.runtime.configuration.resources import Resources
+    from jobs.runtime.configuration.resources import RayConfig, Resources
 
     ray_session.start(RayConfig(num_cpus=2), Resources())
     yield

@@ -17,13 +17,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from actors.vlm import attention, errors, families, memory, model_inputs, packed, shared_prefix
 from actors.vlm.packed import PendingGroups
 from actors.vlm.scoring_requests import AnswerCodes, RequestGroup
+from actors.vlm.settings import ENGINES
 from actors.vlm.shared_prefix import PassKind, forget_positions
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
     from actors.vlm.model_types import Inputs, Tensors, Vlm
 
-EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 COMPARED = 2  # requests of a group that are computed both ways
 log = logging.getLogger(__name__)
 

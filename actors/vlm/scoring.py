@@ -185,7 +185,7 @@ class ClosedSetScorer(AnswerScorer, BudgetedScorer):
     """Scorer of closed answers with a model and processor from `actors.vlm.loading.load_vlm`.
 
     Args:
-        engine: one of `actors.vlm.engines.ENGINES`.
+        engine: one of `actors.vlm.settings.ENGINES`.
         memory_budget_gb: memory for one forward pass; None: half of the free memory.
         bounds: bounds of a picture's pixels as the model sees it; by default the processor's.
 

@@ -4,12 +4,14 @@ Apart from the stages, because the keys of jobs need only these.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from actors.settings import ConditionSettings, RuntimeOnly, Settings, check_positive
 from actors.vlm import context
 from actors.vlm.picture_size import PixelBounds
 
+EngineName = Literal["auto", "packed", "cascade", "batched", "naive"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 MAX_TOKENS = 1024
 CLOSING_TOKENS = 32  # for the answer's line, and if the reasoning's text has more tokens than were generated
 
@@ -150,8 +152,6 @@ class ClosedSettings(RubricSettings, MemorySettings):
     rescore_fraction: RuntimeOnly[float] = 0.0  # rarely: share of the rows to score twice, which measures rounding
 
     def __post_init__(self) -> None:
-        from actors.vlm.engines import ENGINES
-
         if self.engine not in (*ENGINES, "vllm"):
             raise ValueError(f"engine={self.engine}: must be one of {', '.join((*ENGINES, 'vllm'))}")
         if not 0 <= self.rescore_fraction <= 1:

@@ -14,20 +14,21 @@ from numpy.typing import NDArray
 
 from actors.items import PAIR_SET
 from jobs.analysis.assigned_items import Assignments
+from jobs.analysis.reduced_question import IndependentUnits
 from jobs.errors import InputError
 from jobs.metrics.rated_question import PEOPLE, matching
 from jobs.store.hashing import Hashes, hash_texts, places_in
 from jobs.store.reading import TableSource
+from jobs.tables import HUMAN
 
 RESPONSE_ATTRIBUTES = ("model", "prompt", "condition")
 SHORT = 60  # characters of a value in a message
-PICTURES, PROMPTS = "pictures", "prompts"
+PICTURES = "pictures"
 METHODS = {
     "human": "human",
     "encoder": "encoder",
     "gold": "gold",
 }  # ratings.method -> kind; all other methods are models'
-HUMAN = "human"  # kind and method of people's ratings
 KINDS = (HUMAN, "model", "encoder", "gold")
 
 
@@ -214,33 +215,6 @@ def coded_values(column: Sequence[str | None], order: NDArray[np.int64]) -> tupl
     values = tuple(sorted({value for value in column if value}))
     code_of = {value: code for code, value in enumerate(values)}
     return np.array([code_of.get(value or "", -1) for value in column], np.int32)[order], values
-
-
-@dataclass(frozen=True)
-class IndependentUnits:
-    """The unit of each item that is not its own.
-
-    Attributes:
-        items: uint64[n], hashes of item ids, ascending; units: uint64[n], the hash of each item's unit.
-        name: what the units are, in the plural.
-        pairs: hashes of the ids of pairs whose units are prompts.
-    """
-
-    items: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
-    units: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
-    name: str = "items"
-    pairs: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
-
-    def of(self, items: Hashes) -> Hashes:
-        """Return uint64[items], the unit of each item; an unknown item is its own unit."""
-        if not len(self.items):
-            return items
-        place = places_in(self.items, items)
-        return np.where(place >= 0, self.units[place], items)
-
-    def name_of(self, items: Hashes) -> str:
-        """Return what the units of some items are, in the plural."""
-        return PROMPTS if len(self.pairs) and len(items) and np.isin(items, self.pairs).all() else self.name
 
 
 def read_units(

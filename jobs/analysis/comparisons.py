@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from actors.items import FIRST, PAIR, PAIR_SET, SECOND
 from actors.status import Status
 from jobs.analysis.attributes import Raters
-from jobs.analysis.conditions import CONDITION
 from jobs.metrics import pair_comparisons, participation
 from jobs.metrics.metric import Metric
 from jobs.metrics.pair_comparisons import Comparisons, PairTable
@@ -21,6 +20,7 @@ from jobs.metrics.rated_question import MAX_LINES, PEOPLE
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts, places_in
 from jobs.store.reading import TableSource
+from jobs.tables import CONDITION
 
 _COLUMNS = ["item_id", "rubric", "question", "rater", CONDITION, "status", "value", "answers", "probabilities"]
 Question = tuple[str, str]  # rubric, question

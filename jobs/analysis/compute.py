@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from jobs.analysis import metric_settings
 from jobs.analysis.attributes import Items, Raters, family_of
-from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, condition_groups, reference_for
+from jobs.analysis.conditions import ConditionGroup, are_separate, condition_groups, reference_for
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.reduced_question import Key, Reduced, pair_hashes
 from jobs.errors import InputError
@@ -21,6 +21,7 @@ from jobs.metrics.model_scores import RaterGroup, means_of
 from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, QuestionContext, RatedQuestion, of_rubric
 from jobs.metrics.suite import version_metrics
 from jobs.store.hashing import Hashes
+from jobs.tables import CONDITION
 
 MOST_TARGETS = 12  # up to this number, targets are subgroups by default
 

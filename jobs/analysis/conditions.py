@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.reduced_question import Key
 from jobs.errors import InputError
+from jobs.tables import CONDITION
 
-CONDITION = "condition"  # column of ratings, and dim
 LIKELIHOOD = "loglik"  # method whose scores are log-likelihoods instead of points of a scale
 UNCONDITIONAL = ("human", "gold")  # kinds whose ratings without a condition count under every condition
 SEPARATOR = "; "  # between a context and the way of answering, as in "article; log-likelihood"

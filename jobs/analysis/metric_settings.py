@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jobs.analysis.conditions import CONDITION
 from jobs.errors import InputError, check_choice
 from jobs.metrics import description_scores
 from jobs.metrics.distributions import EXTRA
 from jobs.metrics.multiple_comparisons import ADJUSTMENTS
 from jobs.metrics.rated_question import MODELS, PEOPLE, MetricSettings, matching
 from jobs.runtime.configuration.key_hints import of_name
+from jobs.tables import CONDITION
 
 TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
 GROUP_BY = tuple(name for name in EXTRA if name not in (TARGET, CONDITION))

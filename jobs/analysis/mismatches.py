@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.quantities import quantity
-from jobs.analysis.attributes import HUMAN, Items
-from jobs.analysis.conditions import CONDITION
+from jobs.analysis.attributes import Items
 from jobs.metrics.metric import Metric
 from jobs.metrics.rated_question import MODELS, PEOPLE, RatedQuestion
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
+from jobs.tables import CONDITION, HUMAN
 
 MOST_TARGETS = 1000  # of a question; questions with more targets are not compared
 SHOWN = 5  # labels in a sentence

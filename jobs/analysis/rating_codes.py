@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from actors.status import Status
-from jobs.analysis.attributes import HUMAN, IndependentUnits
-from jobs.analysis.reduced_question import STATUS_CODES, Key, QuestionTally, Reduced, pair_hashes
+from jobs.analysis.reduced_question import STATUS_CODES, IndependentUnits, Key, QuestionTally, Reduced, pair_hashes
 from jobs.metrics.answers import MAX_LEVELS
 from jobs.metrics.distributions import MARKS, AnswersOfUnits
 from jobs.store.files.spool import Spool
 from jobs.store.hashing import Hashes, hash_texts
+from jobs.tables import HUMAN
 
 Version = tuple[str, str]  # a way of asking: method and order of ratings
 VERSION = ("method", "order")

@@ -5,22 +5,49 @@ Rating codes are arrays: several ratings of a pair of item and target by one rat
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
-from jobs.analysis.attributes import IndependentUnits
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Units
-from jobs.store.hashing import Hashes
+from jobs.store.hashing import Hashes, places_in
 
 Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
 STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
+PROMPTS = "prompts"  # the units of pairs
 DENSE = 16  # with fewer cells of units x raters per row, a table of all cells is faster than sorting
 _OK, _REPORTED = STATUS_CODES[Status.OK], STATUS_CODES[Status.REPORTED]
+
+
+@dataclass(frozen=True)
+class IndependentUnits:
+    """The unit of each item that is not its own.
+
+    Attributes:
+        items: uint64[n], hashes of item ids, ascending; units: uint64[n], the hash of each item's unit.
+        name: what the units are, in the plural.
+        pairs: hashes of the ids of pairs whose units are prompts.
+    """
+
+    items: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    units: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    name: str = "items"
+    pairs: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+    def of(self, items: Hashes) -> Hashes:
+        """Return uint64[items], the unit of each item; an unknown item is its own unit."""
+        if not len(self.items):
+            return items
+        place = places_in(self.items, items)
+        return np.where(place >= 0, self.units[place], items)
+
+    def name_of(self, items: Hashes) -> str:
+        """Return what the units of some items are, in the plural."""
+        return PROMPTS if len(self.pairs) and len(items) and np.isin(items, self.pairs).all() else self.name
 
 
 class Growing:

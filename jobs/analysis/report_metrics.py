@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from actors.status import Status
 from jobs.analysis import compute, metric_settings, scene_graph_scores
 from jobs.analysis.assigned_items import read_assignments, unequal_draws
-from jobs.analysis.attributes import HUMAN, IndependentUnits, Items, read_items, read_raters
+from jobs.analysis.attributes import Items, read_items, read_raters
 from jobs.analysis.comparisons import comparison_metrics
-from jobs.analysis.conditions import CONDITION
 from jobs.analysis.mismatches import RatedTargets, left_out, mismatches, rated_items
+from jobs.analysis.reduced_question import IndependentUnits
 from jobs.analysis.report_tables import ReportRatings, ReportTables
 from jobs.analysis.responses import refusal_rates
 from jobs.analysis.span_tables import SpanTables, methods_of, read_span_tables, span_metrics
@@ -31,6 +31,7 @@ from jobs.runtime.configuration.config_files import options
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
+from jobs.tables import CONDITION, HUMAN
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.analysis import metric_settings
-from jobs.analysis.attributes import HUMAN, Raters, read_raters, read_units
-from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
+from jobs.analysis.attributes import Raters, read_raters, read_units
+from jobs.analysis.conditions import are_separate, condition_groups
 from jobs.analysis.mismatches import RatedItems
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
@@ -22,6 +22,7 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import RowLookup
 from jobs.store.reading import TableSource, open_table, open_tables
+from jobs.tables import CONDITION, HUMAN
 
 ALL_PEOPLE = "all people"  # rater name of people's pooled ratings
 ON_CARDS = (

@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 from actors import schemas
 from actors.rubrics.rubric_questions import Answer
 from actors.status import Status
-from jobs.analysis.conditions import CONDITION
 from jobs.judging.kept_rubric import ORDINAL, KeptQuestion, KeptRubric
 from jobs.metrics import dsg
 from jobs.metrics.dsg import DsgQuestion
 from jobs.metrics.metric import Metric
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
-from jobs.tables import TABLES
+from jobs.tables import CONDITION, TABLES
 
 RUBRIC = "dsg_score"  # rubric of the scores
 QUESTIONS = {"with_dependencies": True, "without_dependencies": False}

@@ -21,9 +21,9 @@ from jobs.metrics.rated_question import PEOPLE, MetricSettings
 from jobs.metrics.spans import Span
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
+from jobs.tables import HUMAN
 
 COLUMNS = "item_id rater condition method text_id kind start end category marked probability status".split()
-HUMAN = "human"  # method of people's spans
 WRITER, WRITER_COLUMN = "model", "text_column"  # attributes of items with the writer of the generated text
 Floats = NDArray[np.float64]
 MISTAKE, OMISSION = "mistake", "omission"  # kinds of spans, marked in the generated and in the correct text

@@ -12,10 +12,10 @@ from actors.status import Status
 from jobs.errors import InputError
 from jobs.store.hashing import Hashes, hash_texts, places_in
 from jobs.store.reading import TableSource
+from jobs.tables import HUMAN
 
 Floats = NDArray[np.float64]
 COLUMNS = ("item_id", "target", "rubric", "question", "method", "status", "value", "answers", "probabilities")
-_HUMAN = "human"  # method of people's ratings
 _TARGETS = np.uint64(0x9E3779B97F4A7C15)  # spreads the hashes of targets over those of items
 
 
@@ -51,7 +51,7 @@ def read_uncertainty(ratings: Sequence[TableSource], *, rubric: str, questions: 
     parts: dict[str, list[tuple[Hashes, Hashes, list[str], NDArray[np.int64], Floats]]] = defaultdict(list)
     for source in ratings:
         for batch in source.batches(COLUMNS):
-            is_judge = pc.and_(pc.equal(batch["rubric"], rubric), pc.not_equal(batch["method"], _HUMAN))
+            is_judge = pc.and_(pc.equal(batch["rubric"], rubric), pc.not_equal(batch["method"], HUMAN))
             ok = batch.filter(pc.and_(is_judge, pc.equal(batch["status"], Status.OK.value)))
             for question in pc.unique(ok["question"]).to_pylist():
                 if not questions or question in questions:

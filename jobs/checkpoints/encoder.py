@@ -15,7 +15,6 @@ from jobs.checkpoints.placement import GB, ModelCard, check_device, check_dtype,
 from jobs.errors import InputError
 from jobs.runtime.configuration.config import Common
 from jobs.runtime.configuration.resources import Resources
-from jobs.runtime.lifecycle import JobRun
 from jobs.runtime.planning.expected_pace import Passes
 from jobs.store.identity import identity_of
 from jobs.store.pieces import read_piece
@@ -24,7 +23,6 @@ from jobs.store.writer import UnitTask
 if TYPE_CHECKING:
     from actors.encoders.encoder_sources import EncoderFacts
     from jobs.runtime.lifecycle import JobRun
-
 
 SMALLEST_PATCH = 14  # pixels along an edge of what becomes one token
 TEXT_TOKENS = 512  # longest text of the encoders of conf/embedder.yaml

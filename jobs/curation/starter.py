@@ -17,9 +17,9 @@ from actors.status import Status
 from jobs.curation.record_arrays import HashIndex
 from jobs.errors import InputError, check_choice, check_least
 from jobs.store.reading import TableSource
+from jobs.tables import HUMAN
 
 UNSURE = "unsure"  # the answer's code, in the rubric and in the paper
-HUMAN = "human"  # ratings.method of people
 EVERYONE, PEOPLE, MODELS = "everyone", "people", "models"
 MEANS, MAJORITIES = ("pooled", "of_means"), ("half", "most")
 UNSURES, UNLABELLED = ("abstain", "region", "drop"), ("drop", "region")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from actors.ids import content_id
 from actors.items import JUDGED, RESPONSE_STATUS
 from actors.status import Status, is_blank
-from jobs.analysis.attributes import HUMAN, read_raters
+from jobs.analysis.attributes import read_raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.reduced_question import Reduced
 from jobs.errors import InputError
@@ -42,6 +42,7 @@ from jobs.store.reading import TableSource, open_table, open_tables
 from jobs.store.table_plan import first_rows
 from jobs.store.units import Unit
 from jobs.store.writer import Reject
+from jobs.tables import HUMAN
 
 GENERATED = "generated"  # role of a response's text
 KIND = "response"

@@ -16,6 +16,7 @@ from jobs.metrics.model_scores import RaterGroup
 
 Bools = NDArray[np.bool_]
 PEOPLE, MODELS = "people", "models"
+ACROSS = "people and models"  # group of the kappas of raters of different kinds
 SINGLE_RATINGS = "people, single ratings"  # group of people's ratings, not averaged by item
 ENOUGH_PEOPLE = 3  # Century averages three ratings by people
 MAX_LINES = 200  # raters that are also reported one by one; the others only in groups

@@ -27,6 +27,7 @@ from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.model_scores import RaterGroup
 from jobs.metrics.rated_question import (
+    ACROSS,
     MAX_LINES,
     MODELS,
     PEOPLE,
@@ -37,7 +38,6 @@ from jobs.metrics.rated_question import (
 )
 
 Bools = NDArray[np.bool_]
-ACROSS = "people and models"  # group of the kappas of raters of different kinds
 WRITER, PROMPT = "model", "prompt"  # attributes of a response: the model that wrote it, and what it was asked
 BY_WRITER = (WRITER, f"{WRITER}+prompt")  # attributes by which lengths and answers are reported, if they are subgroups
 MAX_CELLS = 50_000_000  # of a dense table of items x raters of one target

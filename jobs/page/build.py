@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
 from actors.status import STATUSES, Status
-from jobs.analysis.conditions import CONDITION
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_metrics import ReportResults, compute_results
 from jobs.analysis.report_tables import (
@@ -54,7 +53,7 @@ from jobs.page.page_contents import (
     places_of,
 )
 from jobs.page.page_figures import drawn_matrices, funnel_figures, page_figures, region_figures
-from jobs.page.picture_cards import GOLD, HUMAN, card_marks, gallery_cards, titled_cards
+from jobs.page.picture_cards import GOLD, card_marks, gallery_cards, titled_cards
 from jobs.page.summary import MAX_QUESTIONS, summarize
 from jobs.runtime.planning import estimates
 from jobs.runtime.selection.exclusions import ExclusionFilter
@@ -62,6 +61,7 @@ from jobs.store import run_files
 from jobs.store.counts import PURGED
 from jobs.store.hashing import Hashes, hash_texts, hash_texts_128
 from jobs.store.reading import TableSource
+from jobs.tables import CONDITION, HUMAN
 
 if TYPE_CHECKING:
     from jobs.papers.paper_tables import PaperPart

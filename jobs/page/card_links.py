@@ -31,10 +31,10 @@ from jobs.page.page_contents import (
     spans_label,
 )
 from jobs.page.page_names import anchor
+from jobs.tables import HUMAN
 
 Words = Mapping[tuple[str, str], Wording]
 QuestionMatrices = Sequence[tuple[Mapping[str, str], Confusion]]
-HUMAN = "human"  # method of people's ratings
 MAX_OF_RATER = 12  # cards of one rater and question, and of one rater's spans
 TARGET = "target"  # attribute of subgroups that is a column of ratings
 KIND_OF_SCORE = {

@@ -9,8 +9,7 @@ from jobs.metrics.judge_fitness import PASSES
 from jobs.metrics.kinds import kind_of, of_topic
 from jobs.metrics.majority import NO_MAJORITY, NONE
 from jobs.metrics.metric import Metric, MetricKind, Topic
-from jobs.metrics.rated_question import MODELS, PEOPLE
-from jobs.metrics.suite import ACROSS
+from jobs.metrics.rated_question import ACROSS, MODELS, PEOPLE
 from jobs.page.page_names import anchor
 
 ONE_RATER = "one rater"  # reason of an agreement that needs two

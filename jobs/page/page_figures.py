@@ -15,8 +15,7 @@ from jobs.metrics.distributions import Distribution
 from jobs.metrics.kinds import kind_of
 from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.observations import GOLD, LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
-from jobs.metrics.rated_question import MODELS, PEOPLE
-from jobs.metrics.suite import ACROSS
+from jobs.metrics.rated_question import ACROSS, MODELS, PEOPLE
 from jobs.page.card_links import QuestionMatrices, cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor
 from jobs.page.metric_tables import IN_HEADING, blocks, each_once, is_shown_by_distributions

@@ -30,6 +30,7 @@ from jobs.page.page_contents import (
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource
+from jobs.tables import HUMAN
 
 Words = Mapping[tuple[str, str], Wording]
 
@@ -40,7 +41,7 @@ TEXT_LENGTH = 4000  # characters of each of an item's texts on its card
 TEXTS_PER_CARD = 6
 END_LENGTH = 600  # characters of the end of a prompt
 PROMPT_LENGTH = 3000  # characters of the text that all prompts about a card share
-HUMAN, GOLD = "human", "gold"  # methods of ratings without a prompt
+GOLD = "gold"  # method of ratings without a prompt
 GROUP_OF = {HUMAN: PEOPLE, GOLD: GOLD}  # of kinds of raters that marked spans; all others are models
 SPAN_LENGTH = 120  # characters of a marked span
 ANSWER_LENGTH = 300  # characters of what a rater wrote instead of an answer, and of a comment

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.analysis.conditions import CONDITION, LIKELIHOOD, reference_for
+from jobs.analysis.conditions import LIKELIHOOD, reference_for
 from jobs.analysis.metrics_output import TABLE
 from jobs.metrics.intervals import no_interval
 from jobs.metrics.metric import Metric, MetricKind, estimated, undefined
 from jobs.metrics.rated_question import PEOPLE
 from jobs.papers.paper_tables import PaperCell, PaperPart, PaperRow, PaperTable
 from jobs.papers.study import ABSENT, ColumnSpec, MetricIndex, RowSpec, Study
+from jobs.tables import CONDITION
 
 CALIBRATED = "log-likelihood"  # suffix of the condition of ratings by remine calibrate
 ROLE, QUESTION = "relevance", "relevance"

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobs.analysis.attributes import HUMAN
 from jobs.metrics.agreement import LEVELS, krippendorff_alpha
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.distributions import metrics_of
@@ -19,6 +18,7 @@ from jobs.papers.paper_tables import PaperCell, PaperFigure, PaperRow, PaperTabl
 from jobs.papers.study import ColumnSpec, RowSpec, Study
 from jobs.plots.panels import Intervals, StackedBars
 from jobs.store.hashing import Hashes
+from jobs.tables import HUMAN
 
 Rated = tuple[RatingTable, Hashes]
 SCENARIO = "scenario"

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobs.analysis.attributes import HUMAN
 from jobs.analysis.scene_graph_scores import BINS, STEPS
 from jobs.metrics.metric import Metric, MetricKind, exact
 from jobs.metrics.rated_question import PEOPLE
@@ -34,6 +33,7 @@ from jobs.papers.rome_ratings import (
 from jobs.papers.study import ColumnSpec, RowSpec, Study
 from jobs.plots.panels import Histogram, Intervals, Panel
 from jobs.store.hashing import hash_texts
+from jobs.tables import HUMAN
 
 PLACES = ("lowest", "middle", "highest")
 SHORT = 160  # characters of a prompt

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from actors.status import Status
 from jobs.analysis.attributes import Items
-from jobs.analysis.conditions import CONDITION, condition_groups
+from jobs.analysis.conditions import condition_groups
 from jobs.analysis.metrics_output import read_computed
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_metrics import ReportResults
@@ -26,6 +26,7 @@ from jobs.papers.paper_tables import PaperCell, PaperPart, PaperRow, PaperTable,
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes
+from jobs.tables import CONDITION
 
 PAPERS = ("caire", "century", "docent", "rome", "tric")  # each has a module NAME_tables with `arrange(study)`
 ABSENT = "Not computed in this report; n counts nothing."

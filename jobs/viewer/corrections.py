@@ -21,10 +21,9 @@ from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
-from jobs.tables import TABLES
+from jobs.tables import HUMAN, TABLES
 from jobs.viewer.picture_details import LineKey, line_of
 
-HUMAN = "human"  # method of people's ratings
 WAIT_S, PAUSE_S = 60.0, (0.02, 0.2)  # for another viewer that writes the same table; bounds of a random pause
 GENERATIONS_LISTED = 10  # earlier generations listed in the footer; each correction makes a new one
 _SCHEMA = TABLES["ratings"].schema()

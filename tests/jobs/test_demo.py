@@ -12,7 +12,7 @@ import pytest
 from jobs import demo
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import RayConfig
 
 
 def test_a_strangers_folder_is_refused_and_untouched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from jobs.errors import InputError, NotAnsweredError
 from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
-from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import RayConfig
 from jobs.runtime.outcomes import show
 from jobs.runtime.pipeline import pipeline_checks
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step

@@ -20,7 +20,7 @@ from actors.errors import first_line
 from jobs.errors import InputError, RunError
 from jobs.runtime.cluster import local_ray
 from jobs.runtime.configuration import resources as res
-from jobs.runtime.configuration.config import RayConfig
+from jobs.runtime.configuration.resources import RayConfig
 from jobs.runtime.process import signals, timings
 from jobs.runtime.process.console import say
 

@@ -32,7 +32,7 @@ from jobs.runtime.configuration.key_types import (
     type_of,
 )
 from jobs.runtime.configuration.key_values import UnknownKeyError
-from jobs.runtime.configuration.resources import Resources, check
+from jobs.runtime.configuration.resources import RayConfig, Resources, check
 
 CALIBRATE = "calibrate"  # a value of plan=
 _REFERENCE = re.compile(r"\$\{([^${}:]+)(:?)[^{}]*\}")  # to a key, or to a resolver with its arguments
@@ -40,15 +40,6 @@ _FIRST_NAME = re.compile(r"(--(?=[\w.-]+(?:=|$))|\+*(?=[\w.-]+=))([\w-]+)")  # o
 _GLOBAL = "_global_"  # the package of a file that also sets keys outside its group
 _CHECKPOINT, _NAME = "checkpoint", "name"
 _DESCRIBED = ("revision", "pretrained", "memory_gb", "licence")  # keys that describe the checkpoint of a file of conf/
-
-
-@dataclass
-class RayConfig:
-    """Keys for connecting to Ray or starting it."""
-
-    address: str | None = None  # null: $RAY_ADDRESS if set, else start Ray on this machine
-    num_cpus: int | None = None  # logical CPUs of a Ray started here; null: all of the machine's
-    verbose: bool = False  # show Ray's own log lines and progress bars
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Resources of the stages, and a check before a run that the cluster has them.
+"""How Ray is reached, the resources of the stages, and a check before a run that the cluster has them.
 
 Resources come from the configuration (`resources=laptop|gpu-node|gpus-8|cluster`), never from the driver's machine.
 CPUs are Ray's logical CPUs, which determine what runs at the same time; `threads` is the number of threads of a
@@ -14,6 +14,15 @@ CLUSTER = "the cluster"  # in messages: a cluster that the run has joined
 MACHINE = "this machine"  # in messages: the run would start Ray here
 LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "memory_gb": 0, "batch_size": 1,
          "max_in_flight": 1, "threads": 1, "row_timeout_s": 1}  # fmt: skip
+
+
+@dataclass
+class RayConfig:
+    """Keys for connecting to Ray or starting it."""
+
+    address: str | None = None  # null: $RAY_ADDRESS if set, else start Ray on this machine
+    num_cpus: int | None = None  # logical CPUs of a Ray started here; null: all of the machine's
+    verbose: bool = False  # show Ray's own log lines and progress bars
 
 
 @dataclass

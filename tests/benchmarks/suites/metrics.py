@@ -67,12 +67,12 @@ def remine(workdir: Path, size: Size) -> Result:
     """The report's way: codes on disk, a question at a time, and every metric the report makes of them."""
     from jobs.analysis import compute
     from jobs.analysis.attributes import Items
-    from jobs.analysis.conditions import CONDITION
     from jobs.analysis.rating_codes import Reduction
     from jobs.analysis.report_tables import ReportTables, summarize_ratings
     from jobs.metrics.rated_question import MetricSettings
     from jobs.runtime.selection.exclusions import ExclusionFilter
     from jobs.store.reading import open_table
+    from jobs.tables import CONDITION
 
     source = open_table(str(workdir / TABLE), "ratings")
     settings, tables = MetricSettings(), ReportTables(ratings=[source])

@@ -122,8 +122,7 @@ def _plain(workdir: Path, *, workers: int) -> Result:
 def _through_ray(workdir: Path, size: Size, *, workers: int) -> Result:
     from jobs.runtime.cluster import ray_session
     from jobs.runtime.command_line import cli
-    from jobs.runtime.configuration.config import RayConfig
-    from jobs.runtime.configuration.resources import Resources
+    from jobs.runtime.configuration.resources import RayConfig, Resources
     from jobs.store.counts import Counts
     from tests.benchmarks.wit_like import HEADER_MEMBER
 

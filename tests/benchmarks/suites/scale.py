@@ -238,7 +238,7 @@ def _cluster(shape: Shape, limits: Any) -> Iterator[None]:
     from ray.cluster_utils import Cluster
 
     from jobs.runtime.cluster import ray_session
-    from jobs.runtime.configuration.config import RayConfig
+    from jobs.runtime.configuration.resources import RayConfig
 
     os.environ.setdefault("RAY_num_workers_soft_limit", "8")  # more than CPUs, as in cluster.yaml
     head: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 200 << 20, "include_dashboard": False}

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.analysis.attributes import SHORT, IndependentUnits, family_of, raters_of, read_items, read_raters, read_units
+from jobs.analysis.attributes import SHORT, family_of, raters_of, read_items, read_raters, read_units
+from jobs.analysis.reduced_question import IndependentUnits
 from jobs.analysis.responses import refusal_rates
 from jobs.analysis.span_tables import read_texts
 from jobs.errors import InputError

@@ -14,14 +14,13 @@ from sklearn.metrics import f1_score
 from jobs.analysis import compute
 from jobs.analysis.attributes import Items, Raters, items_of, read_items
 from jobs.analysis.compute import MOST_TARGETS, question_metrics, versions_of_models
-from jobs.analysis.conditions import CONDITION
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric
 from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.store.hashing import hash_texts
-from jobs.tables import table
+from jobs.tables import CONDITION, table
 from tests.cases import check_cases
 from tests.factories import TableInMemory, rating
 

@@ -5,10 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from jobs.analysis.attributes import IndependentUnits, Items
+from jobs.analysis.attributes import Items
 from jobs.analysis.compute import _gold
 from jobs.analysis.rating_codes import ROW
-from jobs.analysis.reduced_question import STATUS_CODES, Growing, QuestionTally, Reduced, distinct_pairs, merged
+from jobs.analysis.reduced_question import (
+    STATUS_CODES,
+    Growing,
+    IndependentUnits,
+    QuestionTally,
+    Reduced,
+    distinct_pairs,
+    merged,
+)
 from jobs.metrics.answers import RatingTable
 
 PERSON, MODEL = 0, 1

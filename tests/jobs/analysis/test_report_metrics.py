@@ -9,9 +9,9 @@ import pytest
 
 from jobs.analysis import compute, scene_graph_scores
 from jobs.analysis import report_metrics as module
-from jobs.analysis.attributes import IndependentUnits, Items, read_items
-from jobs.analysis.conditions import CONDITION
+from jobs.analysis.attributes import Items, read_items
 from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.reduced_question import IndependentUnits
 from jobs.analysis.report_metrics import read_report_items, read_spans, remark_metrics, report_metrics
 from jobs.analysis.report_tables import (
     ReportRatings,
@@ -25,6 +25,7 @@ from jobs.metrics.observations import Observations
 from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
+from jobs.tables import CONDITION
 from tests.factories import FIVE, TableInMemory, rating, write_table
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from actors.ids import content_id
-from jobs.analysis.conditions import CONDITION
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import (
     ALL_PEOPLE,
@@ -25,6 +24,7 @@ from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
+from jobs.tables import CONDITION
 from tests.factories import FIVE, rating, record, write_table
 
 EXCLUDED = content_id("excluded")

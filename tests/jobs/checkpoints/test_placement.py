@@ -12,8 +12,7 @@ from jobs.errors import InputError
 from jobs.judging.model_config import AskingConfig
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import Resources, StageResources
+from jobs.runtime.configuration.resources import RayConfig, Resources, StageResources
 from tests.cases import check_cases
 from tests.factories import picture, write_table
 

@@ -13,8 +13,7 @@ from jobs.judge import JudgeConfig
 from jobs.judging.model_config import ModelsConfig, check_model, run_each, with_condition
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
-from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import Resources, StageResources
+from jobs.runtime.configuration.resources import RayConfig, Resources, StageResources
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.store.reading import open_table
 from tests.cases import check_cases

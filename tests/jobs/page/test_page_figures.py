@@ -13,8 +13,8 @@ from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric, MetricKind, Topic, undefined
 from jobs.metrics.model_scores import length_fit
 from jobs.metrics.observations import LENGTH, WITH_PEOPLE, Confusion, Observations, PairedScores
-from jobs.metrics.rated_question import MetricSettings, QuestionContext, RatedQuestion
-from jobs.metrics.suite import ACROSS, question_metrics
+from jobs.metrics.rated_question import ACROSS, MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.suite import question_metrics
 from jobs.page import page_figures as module
 from jobs.page.card_links import cell_anchor, pair_anchor
 from jobs.page.card_orders import answer_anchor

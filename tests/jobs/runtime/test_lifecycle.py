@@ -16,8 +16,7 @@ import ray
 from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.cluster import ray_session
-from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import Demand, Resources
+from jobs.runtime.configuration.resources import Demand, RayConfig, Resources
 from jobs.runtime.process import signals
 from jobs.store.files.objects import Object
 from jobs.store.runs.table_run import check_place, open_run

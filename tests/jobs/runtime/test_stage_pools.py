@@ -15,8 +15,7 @@ from jobs.runtime import stages
 from jobs.runtime.board import Reporter
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import Resources, StageResources, TaskResources, demands
+from jobs.runtime.configuration.resources import RayConfig, Resources, StageResources, TaskResources, demands
 from jobs.store.writer import UnitTask, UnitWriter
 from tests.jobs.runtime.cluster.numbered_units import (
     NUMBERED,

@@ -18,8 +18,7 @@ from jobs.errors import InputError
 from jobs.runtime import stages
 from jobs.runtime.board import Reporter
 from jobs.runtime.cluster import ray_session
-from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import Demand, NodeType, Resources, StageResources, TaskResources
+from jobs.runtime.configuration.resources import Demand, NodeType, RayConfig, Resources, StageResources, TaskResources
 from jobs.runtime.planning.estimates import cluster_of
 from jobs.runtime.planning.spending import Spending
 from jobs.store.runs.table_run import open_run

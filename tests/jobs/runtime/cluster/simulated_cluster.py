@@ -28,8 +28,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime import board, stages
 from jobs.runtime.board import StageCounts
 from jobs.runtime.cluster import ray_session
-from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import Demand, NodeType, Resources, StageResources, TaskResources
+from jobs.runtime.configuration.resources import Demand, NodeType, RayConfig, Resources, StageResources, TaskResources
 from jobs.store.reading import open_table
 from jobs.store.runs.table_run import TableRun, open_run
 from jobs.store.table_plan import TablePlan

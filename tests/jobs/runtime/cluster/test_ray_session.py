@@ -17,8 +17,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime.cluster import ray_session
-from jobs.runtime.configuration.config import RayConfig
-from jobs.runtime.configuration.resources import NodeType, Resources
+from jobs.runtime.configuration.resources import NodeType, RayConfig, Resources
 from tests.cases import check_cases
 
 ROOT = Path(__file__).parents[4]

@@ -10,10 +10,10 @@ from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration import config
-from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.resources import (
     Demand,
     NodeType,
+    RayConfig,
     Resources,
     StageResources,
     TaskResources,
