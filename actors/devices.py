@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+GPU_SHARE = "REMINE_GPU_SHARE"  # environment variable of an actor that uses part of a GPU
 ONEDNN_SWITCH = "REMINE_ONEDNN"  # environment variable; 0 keeps torch's default for float32 products on CPUs
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # our name -> open_clip's
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from actors.devices import GPU_SHARE
 from actors.vlm import errors
 from actors.vlm.families import layer_configs
 
@@ -22,7 +23,6 @@ SHARE = 0.5  # share of the memory free after loading the weights; the rest is f
 # On an H200, passes of 32,768 tokens rated 1 to 5 % more pairs per second than passes of 16,384.
 MOST_TOKENS = {"cpu": 4096, "cuda": 32768}
 LEAST_TOKENS = 64
-GPU_SHARE = "REMINE_GPU_SHARE"  # environment variable of an actor that uses part of a GPU
 ResultT = TypeVar("ResultT")
 log = logging.getLogger(__name__)
 

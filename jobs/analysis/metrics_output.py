@@ -10,10 +10,10 @@ from typing import Any
 from jobs.corpora.cell_texts import csv_file
 from jobs.errors import InputError
 from jobs.metrics.metric import COLUMNS, Metric, metrics_table, wide
+from jobs.runtime.job_tables import write_small
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
-from jobs.store.runs.small_table import write_small
 
 MAX_SHOWN = 40  # lines on the terminal; all metrics are in the files
 TABLE = "table"  # dim with the table's name

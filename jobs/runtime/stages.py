@@ -23,7 +23,7 @@ from typing import Any
 import ray.data
 from ray.data import ActorPoolStrategy, TaskPoolStrategy
 
-from actors.vlm.memory import GPU_SHARE
+from actors.devices import GPU_SHARE
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.configuration import resources as res
 from jobs.runtime.progress import Progress, StageProgress

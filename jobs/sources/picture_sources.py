@@ -183,6 +183,11 @@ def requests_of_records(task: UnitTask, *, folder: str, repeated: str | None) ->
     return _requests(rows["image_id"].to_pylist(), rows["image_url"].to_pylist(), existing)
 
 
+def places_of_records(task: UnitTask, *, places: str, repeated: str | None) -> pa.Table:
+    """Return the inputs of the fetcher from wit_base for a unit of records (`wit_base.places_of`)."""
+    return wit_base.places_of(read_records(task.unit, ["image_id", "image_url"], repeated), places)
+
+
 def file_name(url: str) -> str:
     """Return the last part of a URL's path, percent-decoded; empty if missing or if it would leave the folder."""
     name = unquote(urlsplit(url).path.rsplit("/", 1)[-1])
@@ -240,7 +245,7 @@ def _fetch_wit_base(
         chunks = [chunk for rows in records.table.batches(["image_url"]) for chunk in rows["image_url"].chunks]
         urls = pa.chunked_array(chunks, pa.string()).unique()
     places = run.keep(wit_base.PLACES_FILE, wit_base.pack_places(wit_base.picture_places(files, urls)))
-    rows = partial(wit_base.of_records, places=places, repeated=records.keep_repeats(run))
+    rows = partial(places_of_records, places=places, repeated=records.keep_repeats(run))
     kwargs = {
         "open_filesystem": filesystem_opener(locations.absolute(required_path(cfg))),
         "max_bytes": cfg.source.max_bytes,

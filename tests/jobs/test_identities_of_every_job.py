@@ -17,7 +17,7 @@ WRITERS = [name for name in job_names.JOBS if issubclass(cli.job(name).schema, W
 # with the hash of all rows in the identity.
 PLANNERS = {
     "annotate.py", "import_ratings.py", "items_from/items_output.py", "runtime/job_tables.py",
-    "store/runs/small_table.py", "viewer/corrections.py",
+    "viewer/corrections.py",
 }  # fmt: skip
 
 

@@ -22,13 +22,12 @@ from actors.errors import first_line
 from actors.quantities import quantity
 from jobs.corpora.cell_texts import is_list
 from jobs.corpora.corpus import MatchedRow, TitleSearch
-from jobs.corpora.records import read_records
 from jobs.corpora.user_tables import opened_parquet
 from jobs.errors import InputError
 from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
-from jobs.store.writer import Reject, UnitTask
+from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
 
 FEATURES = "wit_features"
@@ -264,9 +263,8 @@ def picture_places(files: Sequence[Object], urls: pa.Array) -> pa.Table:
     return places.take(firsts["place_min"])
 
 
-def of_records(task: UnitTask, *, places: str, repeated: str | None) -> pa.Table:
-    """Return image_id, source_url, path, row_group and row of a unit of records; null if no file has the picture."""
-    records = read_records(task.unit, ["image_id", "image_url"], repeated)
+def places_of(records: pa.Table, places: str) -> pa.Table:
+    """Return image_id, source_url, path, row_group and row of records; null if no file has the picture."""
     table, index_of = _kept_places(places)
     indices = pa.array([index_of.get(url) for url in records["image_url"].to_pylist()], pa.int64())
     columns = {name: table[name].take(indices) for name in ("path", "row_group", "row")}
@@ -274,7 +272,7 @@ def of_records(task: UnitTask, *, places: str, repeated: str | None) -> pa.Table
 
 
 def pack_places(places: pa.Table) -> bytes:
-    """Return `places` as the bytes of a Parquet file that `of_records` can read."""
+    """Return `places` as the bytes of a Parquet file that `places_of` can read."""
     out = pa.BufferOutputStream()
     pq.write_table(places, out, compression="zstd")
     packed: bytes = out.getvalue().to_pybytes()

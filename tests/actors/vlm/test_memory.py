@@ -114,7 +114,7 @@ def test_actors_that_share_a_gpu_share_its_memory(monkeypatch: pytest.MonkeyPatc
     cuda = memory_of_gpu(monkeypatch, total=total, free=total - weights - 9, allocated=weights, reserved=weights + 9)
     assert (memory.gpu_share(), memory.placement()) == (1, None)
     assert memory.free_bytes(device) == total - weights  # also what torch has reserved and does not use
-    monkeypatch.setenv(memory.GPU_SHARE, "0.5")
+    monkeypatch.setenv("REMINE_GPU_SHARE", "0.5")
     # Also where the other one has not loaded its weights yet.
     assert 2 * (memory.free_bytes(device) + weights) == total
     cuda["free"] = 0

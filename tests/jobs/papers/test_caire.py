@@ -11,7 +11,7 @@ import pytest
 from jobs.metrics import ranking
 from jobs.metrics.metric import metrics_table
 from jobs.runtime.command_line import cli
-from jobs.store.runs.small_table import write_small
+from jobs.runtime.job_tables import write_small
 from tests.factories import rating, write_file
 
 pytestmark = pytest.mark.usefixtures("without_plots")

@@ -11,7 +11,7 @@ from jobs.corpora.tric import read_split
 from jobs.metrics import ranking
 from jobs.metrics.metric import metrics_table
 from jobs.runtime.command_line import cli
-from jobs.store.runs.small_table import write_small
+from jobs.runtime.job_tables import write_small
 
 pytestmark = pytest.mark.usefixtures("without_plots")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ray.data import TaskPoolStrategy
 
-from actors.vlm.memory import GPU_SHARE
+from actors.devices import GPU_SHARE
 from jobs.runtime import stages
 from jobs.runtime.configuration.resources import Resources, StageResources
 from jobs.runtime.stage_contract import Stage

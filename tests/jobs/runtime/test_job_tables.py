@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import InputError
+from jobs.runtime.job_tables import UNIT_ROWS, write_small
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run_files import read_inputs
-from jobs.store.runs.small_table import UNIT_ROWS, write_small
 from jobs.store.table_plan import RowLimit
 from jobs.store.unit_index import read_index
 from jobs.store.writer import Reject
