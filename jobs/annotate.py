@@ -126,6 +126,7 @@ def _plan(
 ) -> TablePlan:
     """Return the run of `assignments`; its identity is the plan and everything that people see."""
     config = asdict(cfg)
+    asked = {"rubric": rubric, "span_labels": (cfg.span_labels or {}).get("name")}
     shown = identity_of(cfg, instead_of=[*ASSIGNING, "rubric", "span_labels", "questions_by"])
     if cfg.questions:
         shown |= {
@@ -150,7 +151,7 @@ def _plan(
         },
         units=[Unit(content_id("assignments", sources.main.uri), inputs, rows=len(rows) + undrawn)],
         config=config,
-        metadata={"rubric": rubric} if rubric else {},
+        metadata={name: value for name, value in asked.items() if value},
         derived=True,
         limit=table_plan.row_limit(sources.main, noun=sources.main.name),
     )

@@ -1,4 +1,4 @@
-"""Which items `annotate` gave to people, from the tables `assignments`: joined to ratings by the hash of the item."""
+"""Which items `annotate` gave to people, from the tables `assignments`: joined to answers by the hash of the item."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from jobs.errors import InputError
+from jobs.metrics import dsg
 from jobs.metrics.rated_question import AssignedItems
 from jobs.runtime.selection.draws import UNCERTAIN
 from jobs.store import run_files
@@ -67,12 +68,17 @@ class ItemAssignment:
 
 @dataclass(frozen=True)
 class Assignments:
-    """The assignments of a report, by the rubric of their questions."""
+    """The assignments of a report, by the rubric of their questions, and that of tasks in which people mark spans."""
 
     by_rubric: Mapping[str, ItemAssignment] = field(default_factory=dict)
+    of_spans: ItemAssignment | None = None
 
     def of(self, rubric: str, items: Hashes) -> AssignedItems | None:
-        """Return the assignment of the items of a rubric's question; None if it is unknown."""
+        """Return the assignment of the items of a rubric's question; None if it is unknown.
+
+        Scores of scene graphs are those of the answers to the graphs' questions.
+        """
+        rubric = dsg.ANSWERS if rubric == dsg.SCORES else rubric
         return self.by_rubric[rubric].of(items) if rubric in self.by_rubric else None
 
 
@@ -80,24 +86,28 @@ def read_assignments(sources: Sequence[TableSource]) -> Assignments:
     """Return the assignments in tables, of several batches the last, which contains the others.
 
     Raises:
-        InputError: two assignments of one rubric were drawn separately, or a table does not say its rubric.
+        InputError: two assignments of one rubric, or of spans, were drawn separately, or a table says neither.
     """
-    by_rubric: dict[str, ItemAssignment] = {}
+    last: dict[tuple[str, str], ItemAssignment] = {}
     for source in sources:
-        rubric = source.metadata.get("remine.rubric")
-        if not rubric:
-            raise InputError("its tasks have no rubric, so that no rating can belong to them", key="assignments",
-                             value=source.uri)  # fmt: skip
-        other, assignment = by_rubric.get(rubric), ItemAssignment.read(source)
-        if other and not (other.contains(assignment) or assignment.contains(other)):
-            raise InputError(
-                f"two assignments of rubric {rubric} were drawn separately: {other.uri} and {source.uri}",
-                key="assignments",
-                remedy="name one of them, or draw batches with annotate earlier=",
-            )
-        if other is None or assignment.contains(other):
-            by_rubric[rubric] = assignment
-    return Assignments(by_rubric)
+        rubric, assignment = source.metadata.get("remine.rubric"), ItemAssignment.read(source)
+        asked = [("rubric ", rubric)] if rubric else []
+        asked += [("spans", "")] if source.metadata.get("remine.span_labels") else []
+        if not asked:
+            raise InputError("its tasks have no rubric and no span labels, so that no answer can belong to them",
+                             key="assignments", value=source.uri)  # fmt: skip
+        for about in asked:
+            other = last.get(about)
+            if other and not (other.contains(assignment) or assignment.contains(other)):
+                raise InputError(
+                    f"two assignments of {''.join(about)} were drawn separately: {other.uri} and {source.uri}",
+                    key="assignments",
+                    remedy="name one of them, or draw batches with annotate earlier=",
+                )
+            if other is None or assignment.contains(other):
+                last[about] = assignment
+    of_spans = last.pop(("spans", ""), None)
+    return Assignments({rubric: assignment for (_, rubric), assignment in last.items()}, of_spans)
 
 
 def unequal_draws(ratings: Sequence[TableSource]) -> Iterator[str]:

@@ -185,7 +185,7 @@ def report_metrics(
         )
     yield from _entity_metrics(tables.terms)
     if spans:
-        yield from span_metrics(spans, settings)
+        yield from span_metrics(spans, settings, items.assignments.of_spans)
     if tables.questions:
         yield from scene_graph_scores.dsg_metrics(
             tables.ratings,

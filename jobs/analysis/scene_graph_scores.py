@@ -20,7 +20,6 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 from jobs.tables import CONDITION, TABLES
 
-RUBRIC = "dsg_score"  # rubric of the scores
 QUESTIONS = {"with_dependencies": True, "without_dependencies": False}
 STEPS = 20  # bins of a histogram from 0 to 1; the score 1 has its own bin
 BINS = tuple(f"{step / STEPS:.2f}" for step in range(STEPS + 1))
@@ -48,7 +47,7 @@ def kept_rubric() -> KeptRubric:
         KeptQuestion(name, f"{text}, {more[dependencies]}", "", ORDINAL, answers)
         for name, dependencies in QUESTIONS.items()
     )
-    return KeptRubric("answers", RUBRIC, tuple(questions))
+    return KeptRubric("answers", dsg.SCORES, tuple(questions))
 
 
 def score_rows(
@@ -84,7 +83,7 @@ def score_rows(
             tally.update({"scores": 1, "partial": int(answered < asked), "answered": answered, "questions": asked})
         for question, dependencies in QUESTIONS.items():
             score = dsg.score(graph, dependencies=dependencies, convention=convention)
-            columns = dict(zip(_KEY, key, strict=True)) | {"target": "", "rubric": RUBRIC, "question": question}
+            columns = dict(zip(_KEY, key, strict=True)) | {"target": "", "rubric": dsg.SCORES, "question": question}
             columns["comment"] = comment
             yield columns | {"answers": list(BINS)} | (_scored(score) if score is not None else _unscored(rows))
 

@@ -6,20 +6,27 @@ A reading is the texts that a rater read, and the spans marked in them.
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from actors.status import Status
+from jobs.analysis.assigned_items import ItemAssignment
 from jobs.errors import InputError
 from jobs.metrics import description_scores, spans
 from jobs.metrics.description_scores import Descriptions
-from jobs.metrics.metric import Metric
+from jobs.metrics.estimates import drawn_part
+from jobs.metrics.intervals import Units
+from jobs.metrics.metric import Metric, undefined
+from jobs.metrics.model_scores import RaterGroup
+from jobs.metrics.prediction_powered import RandomPart
 from jobs.metrics.rated_question import PEOPLE, MetricSettings
+from jobs.metrics.rating_plans import BOTH
 from jobs.metrics.spans import Span
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource
 from jobs.tables import HUMAN
 
@@ -297,9 +304,15 @@ def read_span_tables(
     return SpanTables(marks, text_of, kinds, marked_items, statuses)
 
 
-def span_metrics(tables: SpanTables, settings: MetricSettings) -> Iterator[Metric]:
+def span_metrics(
+    tables: SpanTables, settings: MetricSettings, assignment: ItemAssignment | None = None
+) -> Iterator[Metric]:
     """Yield the status of texts, the metrics of spans by kind, and the scores of descriptions and their
-    correlations."""
+    correlations.
+
+    Args:
+        assignment: which descriptions people were given; None: unknown.
+    """
     for kind, by_rater in sorted(tables.statuses.items()):
         for rater, statuses in sorted(by_rater.items()):
             pictures = [tables.picture(text.item_id) for text in statuses]
@@ -307,7 +320,7 @@ def span_metrics(tables: SpanTables, settings: MetricSettings) -> Iterator[Metri
                 yield metric.at(**dims_of(rater), kind=kind)
     for kind in sorted(tables.marks):
         yield from _of_kind(tables, kind, settings.overlap)
-    yield from _of_descriptions(tables, settings.text_overlap)
+    yield from _of_descriptions(tables, settings, assignment)
 
 
 def dims_of(rater: SpanRater) -> dict[str, str]:
@@ -385,7 +398,9 @@ def _against(
         yield spans.ranking_of_tokens(claims, gold, texts=known_texts).at(**dims)
 
 
-def _of_descriptions(tables: SpanTables, overlaps: Sequence[str]) -> Iterator[Metric]:
+def _of_descriptions(
+    tables: SpanTables, settings: MetricSettings, assignment: ItemAssignment | None
+) -> Iterator[Metric]:
     """Yield the scores of descriptions by each model, by people and by gold, and correlations with people's."""
     ids = sorted({key.item_id for by_rater in tables.marks.values() for read in by_rater.values() for key in read})
     if not ids:
@@ -400,6 +415,7 @@ def _of_descriptions(tables: SpanTables, overlaps: Sequence[str]) -> Iterator[Me
     ]
     groups += [(dims_of(rater), [rater]) for rater in tables.raters("model", "encoder")]
     people: dict[str, Floats] | None = None
+    models: list[dict[str, Floats]] = []
     for dims, raters in groups:
         values = description_scores.with_derived(_scores(tables, raters, ids))
         has_texts = tables.texts is not None
@@ -410,13 +426,54 @@ def _of_descriptions(tables: SpanTables, overlaps: Sequence[str]) -> Iterator[Me
         if dims == {"group": PEOPLE}:
             people = values
         elif people is not None:
+            models += [values] if "rater" in dims else []
             compared = {score: values[score] for score in description_scores.COMPARED}
             for metric in description_scores.correlations_with_people(
                 compared, people, described.pictures, scorer=SPAN_SCORERS
             ):
                 yield metric.at(**dims)
     if people is not None and tables.texts is not None:
-        yield from _of_overlap(tables, ids, people, described, overlaps)
+        yield from _of_overlap(tables, ids, people, described, settings.text_overlap)
+    if people is not None and models:
+        yield from _estimated(tables, ids, described, [people, *models], assignment, trusted=settings.random_part)
+
+
+def _estimated(
+    tables: SpanTables,
+    ids: Sequence[str],
+    described: Descriptions,
+    scores: Sequence[Mapping[str, Floats]],
+    assignment: ItemAssignment | None,
+    *,
+    trusted: bool,
+) -> Iterator[Metric]:
+    """Yield the scores of all descriptions from people's spans in some; nothing if people read all.
+
+    Args:
+        scores: of people, then of each model; score -> float64[items].
+        trusted: whether the user says that people read a random part.
+    """
+    readers = tables.raters(HUMAN)
+    read = [{text.item_id for text in texts} for kind in tables.marks.values()
+            for rater, texts in kind.items() if rater in readers]  # fmt: skip
+    n = np.array([sum(item in of_rater for of_rater in read) for item in ids], np.int64)
+    assigned = assignment.of(hash_texts(ids)) if assignment else None
+    kept = np.ones(len(ids), bool) if assigned is None else assigned.could_be_drawn
+    rated = (n > 0) & kept
+    if rated[kept].all() or not rated.any():
+        return
+    group = RaterGroup(PEOPLE, tuple(sorted({rater.rater for rater in readers})))
+    drawn = drawn_part(assigned, n, rated, people=group, trusted=trusted)
+    if isinstance(drawn, str):
+        yield undefined(description_scores.ESTIMATED, drawn, coverage=0.0, dims={"source": BOTH})
+        return
+    probability, remark = drawn
+    writers = [writer for writer, is_kept in zip(described.writers, kept, strict=True) if is_kept]
+    pictures = described.pictures[kept]
+    part = RandomPart(probability[kept], Units(pictures, "pictures"))
+    of_kept = [{score: values[kept] for score, values in of_rater.items()} for of_rater in scores]
+    for metric in description_scores.estimated_scores(of_kept[0], of_kept[1:], Descriptions(pictures, writers), part):
+        yield replace(metric, reason="; ".join(filter(None, (metric.reason, remark))) or None)
 
 
 def _scores(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str]) -> dict[str, Floats]:

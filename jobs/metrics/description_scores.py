@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from jobs.metrics.correlation import MIN_PAIRS, pearson_of_sums, products
 from jobs.metrics.intervals import Units, bootstrap
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, mean_of, undefined
+from jobs.metrics.prediction_powered import RandomPart, combined, estimate_mean
+from jobs.metrics.rating_plans import BOTH, PEOPLE_ALONE
 from jobs.metrics.spans import TEXTLESS, TOKEN, Span, touched_tokens
 
 Floats = NDArray[np.float64]
@@ -62,6 +64,11 @@ _CORRELATION = {
     )
     for kind in ("pearson", "spearman")
 }
+ESTIMATED = MetricKind("estimated_description_score", place="in the table docent_estimates").defined_as(
+    "Mean of a score over all descriptions, as by people (dim `score`: as the metric description_SCORE), from their "
+    "spans in a random part of the descriptions and models' spans in all, by prediction-powered inference "
+    "(Angelopoulos, Duchi and Zrnic, PPI++, 2023); n counts descriptions that people read."
+)
 _QUALITY = " (quality: the mean of precision and coverage)"
 _WORD = re.compile(r"\w+")
 _PACKAGES = {"bleu": "sacrebleu", "rouge_l": "rouge_score", "cider": "pycocoevalcap"}
@@ -109,6 +116,35 @@ def description_scores(
     for score in ("mistakes", "mistake_share", "omissions", "omission_share", "precision", "coverage"):
         reason = "no description has the score" if has_texts else TEXTLESS
         yield from _means(_MEAN[score].worded(more=""), values[score], descriptions, reason=reason)
+
+
+def estimated_scores(
+    people: Mapping[str, Floats], models: Sequence[Mapping[str, Floats]], descriptions: Descriptions, part: RandomPart
+) -> Iterator[Metric]:
+    """Yield what the mean scores would be if people had marked all descriptions, of all and of each writer.
+
+    Use it where people marked a random part of the descriptions and models all.
+
+    Args:
+        people: score -> float64[n], NaN where people did not read the description; models: the same of each.
+        part: how people's descriptions were drawn.
+    """
+    for score in MEANS:
+        truth, most = people[score], np.inf if score in ("mistakes", "omissions") else 1.0
+        if np.isnan(truth).all():
+            continue
+        predicted = combined(truth, np.stack([values[score] for values in models], axis=1), part)
+        for writer in ["", *sorted(set(descriptions.writers) - {""})]:
+            chosen = np.array([not writer or name == writer for name in descriptions.writers], bool)
+            if np.isnan(truth[chosen]).all():
+                continue
+            estimate = estimate_mean(truth[chosen], None if predicted is None else predicted[chosen], part.of(chosen),
+                                     bounds=(0.0, most))  # fmt: skip
+            both = (BOTH, estimate.value, estimate.interval), (PEOPLE_ALONE, estimate.people, estimate.people_interval)
+            for source, value, interval in both:
+                dims = {"score": score, "source": source, **({"model": writer} if writer else {})}
+                yield estimated(ESTIMATED, value, estimate.n, coverage=estimate.n / estimate.items, interval=interval,
+                                dims=dims)  # fmt: skip
 
 
 def category_counts(counts: Mapping[str, Floats], descriptions: Descriptions) -> Iterator[Metric]:

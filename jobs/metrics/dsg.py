@@ -18,6 +18,7 @@ from jobs.metrics.correlation import MIN_PAIRS, correlate
 from jobs.metrics.intervals import Units, fisher
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, mean_of, undefined
 
+ANSWERS, SCORES = "dsg", "dsg_score"  # rubrics of the answers, and of the scores that are made of them
 ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # what a list of parents may contain if there are none
 YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
 Floats = NDArray[np.float64]

@@ -249,7 +249,7 @@ def setting_of(question: RatedQuestion) -> WholeSet | str:
         return no_rated_item(PEOPLE, at_least=people.at_least)
     if rated.all():
         return ALL_RATED
-    drawn = _drawn_part(assigned, n, rated, people=people, trusted=question.settings.random_part)
+    drawn = drawn_part(assigned, n, rated, people=people, trusted=question.settings.random_part)
     if isinstance(drawn, str):
         return drawn
     probability, remark = drawn
@@ -265,7 +265,7 @@ def _answers_of(answers: RatingTable, people: RaterGroup) -> NDArray[np.int64]:
     return np.asarray(n, np.int64)
 
 
-def _drawn_part(
+def drawn_part(
     assigned: AssignedItems | None, n: NDArray[np.int64], rated: Bools, *, people: RaterGroup, trusted: bool
 ) -> tuple[Floats, str | None] | str:
     """Return the probability of each item and a remark, or the reason why people's part is not a random draw.

@@ -5,11 +5,14 @@ people's, and `docent_measures` all ways to score a description with people's sc
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from jobs.metrics.description_scores import ESTIMATED
 from jobs.metrics.kinds import KIND_OF, of_topic
 from jobs.metrics.metric import Metric, Topic
 from jobs.metrics.rated_question import PEOPLE
+from jobs.metrics.rating_plans import BOTH, PEOPLE_ALONE
 from jobs.papers.paper_tables import PaperFigure, PaperPart, PaperTable, estimate, figure
 from jobs.papers.study import ColumnSpec, RowSpec, Study
 from jobs.plots.panels import Intervals
@@ -42,6 +45,8 @@ def arrange(study: Study) -> Iterator[PaperPart]:
     scorers = _scorers(scored, without=("model", "category"))
     writers = study.metrics.values("model", "description_mistakes")
     yield _score_table(study, scorers, writers)
+    if study.metrics.find(ESTIMATED.name, source=BOTH, score="mistakes"):
+        yield _estimate_table(study, [*writers, ""])
     if writers:
         yield _score_figure(study, scorers, writers)
     if categories := study.metrics.values("category", "description_mistakes"):
@@ -80,6 +85,27 @@ def _score_table(study: Study, scorers: Sequence[Scorer], writers: Sequence[str]
         columns=SCORES,
         reason=_not_marked,
         notes=("Numbers are per description. Intervals are over pictures.",),
+    )
+
+
+def _estimate_table(study: Study, writers: Sequence[str]) -> PaperTable:
+    """Return people's scores of all descriptions, estimated from those that they marked."""
+    return study.table(
+        "docent_estimates",
+        "People’s scores of all descriptions, estimated from those that they marked",
+        "prediction-powered inference (docs/estimates.md)",
+        row_headers=("Written by", "From"),
+        rows=[
+            RowSpec((writer or "all", source), {"source": source, **({"model": writer} if writer else {})})
+            for writer in writers
+            for source in (BOTH, PEOPLE_ALONE)
+        ],
+        columns=[
+            replace(column, metric=ESTIMATED.name, dims={"score": str(column.metric).removeprefix("description_")})
+            for column in SCORES
+        ],
+        reason=lambda *_: "people marked no description of this model",
+        notes=("n counts descriptions that people marked.",),
     )
 
 

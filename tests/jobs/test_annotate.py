@@ -29,7 +29,7 @@ from jobs.runtime.selection.draws import CompleteDrawConfig
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run_files import limit_of
-from tests.factories import picture, rating, record_of, rows_of, write_file, write_table, write_units
+from tests.factories import century_rating, picture, rating, record_of, rows_of, write_file, write_table, write_units
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
 
@@ -231,6 +231,36 @@ def test_a_plan_says_what_more_ratings_would_bring(
     assert re.search(r"\d more: ± [\d.]+", shown)
     with pytest.raises(InputError, match="only for plan=true"):
         run_annotate(study, *later, f"out={tmp_path / 'U'}")
+
+
+def test_sheets_of_a_drawn_part_give_the_papers_tables_of_all_pictures(tmp_path: Path, without_plots: None) -> None:
+    """As `pipeline=century people_pictures=80`: a draw, sheets, answers, and tables 1 and 2 of all 200 pictures."""
+    truth = {picture(n)["image_id"]: {"sensitive": 1 + n % 5, "content_type": ("event", "person")[n % 3 > 0]}
+             for n in range(200)}  # fmt: skip
+    write_table(str(tmp_path / "images"), "images", [picture(number) for number in range(200)])
+    write_file(tmp_path / "judge", "ratings", [
+        century_rating(item, question, min(5, answer + number % 2) if isinstance(answer, int) else answer)
+        for number, (item, answers) in enumerate(truth.items()) for question, answer in answers.items()
+    ])  # fmt: skip
+    tasks = tmp_path / "tasks"
+    keys = [f"input={tmp_path / 'images'}", "rubric=century_labels", "raters=3", "per_item=1", "tool=spreadsheet"]
+    cli.execute("annotate", [*keys, "draw.n=80", f"out={tasks}"])
+    for sheet in (tasks / "spreadsheet").glob("*.csv"):
+        head, *asked = csv.reader(io.StringIO(sheet.read_text(encoding="utf-8-sig")))
+        for row in asked:
+            row[head.index("value")] = truth[row[head.index("item_id")]].get(row[head.index("question")], "")
+        with sheet.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([head, *asked])
+    sheets = f"input={tasks}/spreadsheet/*.csv"
+    cli.execute("import_ratings", [sheets, "rubric=century_labels", f"out={tmp_path / 'people'}"])
+    named = [f"ratings=[{tmp_path}/judge,{tmp_path}/people]", f"assignments=[{tasks}/assignments]"]
+    cli.execute("report", [*named, "paper=century", f"out={tmp_path / 'R'}"])
+    cells = list(csv.DictReader((tmp_path / "R/paper/tables_1_2_estimates.csv").open(encoding="utf-8")))
+    of_both = {row["Answer"]: row for row in cells if row["column"] == "People and models"}
+    expected = {"“Somewhat” (3) or higher": 0.6, "Event": 67 / 200, "Person": 133 / 200}
+    assert {name: row["n"] for name, row in of_both.items() if name in expected} == dict.fromkeys(expected, "80")
+    for name, share in expected.items():
+        assert float(of_both[name]["low"]) < share < float(of_both[name]["high"]), name
 
 
 def test_pictures_of_which_judges_are_uncertain_are_drawn_more_often(study: Path, tmp_path: Path) -> None:

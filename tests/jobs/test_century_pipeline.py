@@ -115,7 +115,9 @@ def answers_about_descriptions(folder: Path, out: str) -> str:
     """Write people's ratings of their tasks: one point more than of pictures; the last one notes an error."""
     rows = [
         [item_id, name, question, score + 1, "No such riot." if name == "cy" else ""]
-        for item_id in sorted({row["item_id"] for row in rows_of(f"{out}/tasks/descriptions/assignments")})
+        for item_id in sorted(
+            {row["item_id"] for row in rows_of(f"{out}/tasks/descriptions/assignments") if row["role"] != "not_drawn"}
+        )
         for name, score in PEOPLE.items()
         for question in QUESTIONS
     ]

@@ -142,6 +142,7 @@ def test_century_with_descriptions_and_people_takes_every_key(
         "writers": "[qwen3-vl-8b,gemma-3-12b]",
         "joint": "[qwen2.5-vl-7b]",
         "raters": "raters.csv",
+        "people_pictures": "200",
         "people_labels": "labels.json",
         "people_ratings": "ratings.json",
         "ensembles": "{both: [qwen*]}",
@@ -178,11 +179,13 @@ def test_century_with_descriptions_and_people_takes_every_key(
     assert asked == [("rubric_json", "century_labels"), ("rubric_json_response", "century_contextualisation")]
     assert {(k.temperature, k.samples) for k in by_job["generate"] if k.rubric} == {(0.0, 1)}
     assert [keys.rubric["name"] for keys in by_job["judge"]] == ["century_labels", "century_contextualisation"]
-    for_people = by_job["items"][-1]
-    assert (for_people.draw.n, for_people.draw.complete) == (63, ["model", "sample"])
-    assert [(keys.input, keys.per_item, keys.show_columns) for keys in by_job["annotate"]] == [
-        ("/r/images_1024", 3, []),
-        ("/r/described_for_people/items", 3, []),
+    assert [(keys.input, keys.per_item, keys.show_columns, keys.draw.n, keys.draw.complete)
+            for keys in by_job["annotate"]] == [
+        ("/r/images_1024", 3, [], 200, []),
+        ("/r/described_for_people/items", 3, [], 63, ["model", "sample"]),
+    ]  # fmt: skip
+    assert [keys.assignments for keys in by_job["report"][:2]] == [
+        [f"/r/tasks/{about}/assignments"] for about in ("labels", "descriptions")
     ]
     assert [keys.table for keys in by_job["import_ratings"]] == ["ratings", "ratings", "remarks"]
     assert [keys.metrics.leave_out for keys in by_job["report"][:2]] == [{"century_contextualisation": ["gemma*"]}] * 2

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jobs.analysis.assigned_items import ItemAssignment
 from jobs.analysis.span_tables import (
     MarkedItem,
     SpanRater,
@@ -20,9 +21,12 @@ from jobs.analysis.span_tables import (
 )
 from jobs.errors import InputError
 from jobs.metrics import description_scores
+from jobs.metrics.estimates import NOT_RANDOM
 from jobs.metrics.metric import Metric
 from jobs.metrics.rated_question import MetricSettings
+from jobs.metrics.rating_plans import BOTH, PEOPLE_ALONE
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.hashing import hash_texts
 from tests.factories import TableInMemory
 
 ANNA, MODEL = SpanRater("anna", "human", ""), SpanRater("m@1", "claims", "")
@@ -224,6 +228,38 @@ def test_a_model_is_compared_with_each_person_who_read_the_text() -> None:
     rows = rows_of("anna", {"a": [(0, 4)]}) + rows_of("ben", {"a": [(6, 8), (10, 12)]}) + rows_of("m", {"a": [(0, 4)]})
     (recall,) = metrics_named("span_recall", tables_of(rows), rater="m", against="people", unit="span")
     assert (recall.value, recall.n) == (pytest.approx(1 / 3), 2)
+
+
+def test_scores_of_all_descriptions_are_estimated_where_people_read_a_drawn_part() -> None:
+    """The model marks a mistake too many in every text; people read a quarter of them."""
+    rng = np.random.default_rng(0)
+    ids, counts = [f"i{n}" for n in range(120)], rng.integers(0, 4, 120)
+    marked = {item: [(4 * k, 4 * k + 1) for k in range(count)] for item, count in zip(ids, counts, strict=True)}
+    more = {item: [*spans, (90, 95)] for item, spans in marked.items()}
+    drawn = np.isin(np.arange(120), rng.permutation(120)[:30])
+    of_people = {item: marked[item] for item, is_drawn in zip(ids, drawn, strict=True) if is_drawn}
+    hashes = hash_texts(ids)
+    order = np.argsort(hashes)
+    assignment = ItemAssignment("tasks", hashes[order], drawn[order], np.full(120, 0.25), 1)
+
+    def estimate(read: SpanTables, *assignments: ItemAssignment | None) -> dict[str, Metric]:
+        scores = [
+            m for m in span_metrics(read, MetricSettings(), *assignments) if m.name == "estimated_description_score"
+        ]
+        return {f"{m.dims.get('score')}, {m.dims['source']}": m for m in scores}
+
+    tables = tables_of(rows_of("anna", of_people) + rows_of("m", more))
+    of_all = estimate(tables, assignment)
+    both, alone = (of_all[f"mistakes, {source}"] for source in (BOTH, PEOPLE_ALONE))
+    assert (both.low or 0) < counts.mean() < (both.high or 0)
+    assert (both.high or 0) - (both.low or 0) < 0.3 * ((alone.high or 0) - (alone.low or 0))
+    assert (both.n, both.coverage) == (30, 0.25)
+    (unknown,) = estimate(tables).values()
+    assert unknown.reason == NOT_RANDOM
+    others = {item: marked[item] for item in ids[:60]}
+    (outside,) = estimate(tables_of(rows_of("anna", others) + rows_of("m", more)), assignment).values()
+    assert "outside of the assignments" in str(outside.reason)
+    assert estimate(tables_of(rows_of("anna", marked) + rows_of("m", more))) == {}  # people read all
 
 
 def test_only_texts_with_probabilities_of_claims_are_ranked() -> None:

@@ -79,7 +79,8 @@ def report(tmp_path_factory):
         marks.append({"item_id": "i0", "rater": rater, "method": "human", "condition": "", "text_id": "t",
                       "kind": "mistake", "start": start, "end": end,
                       "status": "ok"})  # fmt: skip
-    marks.append(marks[0] | {"rater": "qwen3@1", "method": "claims", "marked": True, "probability": 0.75})
+    of_model = {"rater": "qwen3@1", "method": "claims", "marked": True, "probability": 0.75}
+    marks += [marks[0] | of_model | {"item_id": item} for item in ("i0", "i1")]
     remark = {"item_id": "i0", "target": "", "rubric": "r", "field": "sources", "rater": "p1", "condition": "",
               "sample": 0, "number": 1, "text": "an encyclopedia"}  # fmt: skip
     questions = [{"set_id": "a", "question_id": q, "parents": p, "valid": True} for q, p in (("1", []), ("2", ["1"]))]

@@ -61,6 +61,22 @@ def test_descriptions_by_writer_and_scorer() -> None:
     assert parts["docent_spans"].notes == ("No comparison: no people marked spans, or only people did.",)
 
 
+def test_scores_of_all_descriptions_have_a_row_per_writer_and_source() -> None:
+    estimates = [
+        metric("estimated_description_score", value, score=score, source=source, **of_writer)
+        for score, first in (("mistakes", 1.0), ("coverage", 0.5))
+        for source, value in (("people and judges", first), ("people alone", first / 2))
+        for of_writer in ({"model": "a"}, {})
+    ]
+    parts = tables(*scores(1, group="people", model="a"), *scores(2, group="people"), *estimates)
+    rows = numbers(parts["docent_estimates"])
+    assert {key: (cells[0], cells[5]) for key, cells in rows.items()} == {
+        (writer, source): (1.0 / part, 0.5 / part)
+        for writer in ("a", "all")
+        for source, part in (("people and judges", 1), ("people alone", 2))
+    }
+
+
 def test_without_writers_there_is_one_row_per_scorer_and_no_figure() -> None:
     parts = tables(*scores(3, group="people"))
     assert list(numbers(parts["docent_scores"])) == [("all", "people")]
