@@ -78,7 +78,7 @@ torture: $(STAMP) ## the long attacks: kills, faults, races, random examples
 soak: $(STAMP) ## eight jobs on a made corpus in a loop for an hour (ARGS='--minutes 10'): memory, files and processes stay flat
 	$(PY) -m tests.soak $(ARGS)
 
-rehearsal: $(STAMP) ## a study at 1/10,000 of the size of WIT on three nodes, one of them lost, and its full size (ARGS='--scale 4000')
+rehearsal: $(STAMP) ## a study at 1/1,000 of the size of WIT on three nodes, one of them lost, and its full size (ARGS='--scale 10000')
 	$(PY) -m tests.rehearsal $(ARGS)
 
 bench: $(STAMP) ## every benchmark at its default size

@@ -102,7 +102,7 @@ def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
     pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model, fields=fields), *drawn.lines]
     stages = [_prepare(cfg, prompt), _write(cfg, prompt, dependencies)]
     amounts = {"times": cfg.samples, "written": cfg.max_tokens}
-    passes = partial(expected_passes, cfg, drawn.units, reader, stages[0], **amounts)
+    passes = partial(expected_passes, cfg, prompt_trial.prompt_counts(drawn.units, reader, stages[0]), **amounts)
     run = lifecycle.begin("generate", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run + Plan(list(prompt_trial.lines(cfg, plan.units, reader, stages)))

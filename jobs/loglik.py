@@ -88,7 +88,7 @@ def _rate(cfg: LoglikConfig, checked: tuple[AskedPrompt, list[str]]) -> Plan | M
     ]
     per_item = len(targets) or -(-(ratings.total or 0) // (per_label * max(sources.items.rows, 1)))
     amounts = {"times": 2 * per_item, "appended": longest}  # a label after the prompt, and by itself
-    passes = partial(expected_passes, cfg, plan.units, reader, stages[0], **amounts)
+    passes = partial(expected_passes, cfg, prompt_trial.prompt_counts(plan.units, reader, stages[0]), **amounts)
     run = lifecycle.begin("loglik", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run + Plan(list(prompt_trial.lines(cfg, plan.units, reader, stages)))

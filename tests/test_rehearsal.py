@@ -25,20 +25,20 @@ def full_size(job: str, small: tuple[int, float], large: tuple[int, float]) -> l
 def test_the_start_of_processes_does_not_grow_with_the_rows() -> None:
     # 300 more rows took 6 s: 11.5 M take 230,000 s on 16 cores
     line = full_size("curate", (100, 12.0), (400, 18.0))
-    assert line[:6] == ["curate", "400", "18", "11,500,000", f"{230_000 / 3600 / 16:.3f}", "3.19"]
+    assert line[:7] == ["curate", "400", "18.0", "20", "11,500,000", f"{230_000 / 3600 / 16:.3f}", "3.19"]
 
 
 def test_measured_rates_count_where_there_are_some() -> None:
     # 12.9 s for 200 x 5 M x 768 on cores; 34.6 s for 1,500 pictures on an H200, whose products are 989 / 362 as fast
     searched = full_size("retrieve", (1, 1.0), (2, 99.0))
-    assert float(searched[4]) == pytest.approx(12.9 * 1_280 / 5 / 3600 / 16, rel=0.01)
+    assert float(searched[5]) == pytest.approx(12.9 * 1_280 / 5 / 3600 / 16, rel=0.01)
     judged = full_size("judge", (1, 1.0), (2, 99.0))
-    assert float(judged[4]) == pytest.approx(34.6 / 1500 * 11_500_000 * 989 / 362 / 3600, rel=0.01)
+    assert float(judged[5]) == pytest.approx(34.6 / 1500 * 11_500_000 * 989 / 362 / 3600, rel=0.01)
 
 
 def test_rows_that_cost_less_than_the_noise_have_no_figure() -> None:
     line = full_size("report", (100, 12.0), (400, 11.0))
-    assert line[4:8] == ["-", "-", "no", "difference,"]
+    assert line[3:9] == ["-3.33", "11,500,000", "-", "-", "no", "difference,"]
 
 
 def test_rows_that_are_missing_are_named() -> None:

@@ -3,7 +3,7 @@
 The plan estimates the tokens of pictures; the run counts them and other facts about prompts and answers.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +16,8 @@ from jobs.checkpoints import tested
 from jobs.checkpoints.placement import BYTES, GB, dtype_of
 from jobs.checkpoints.vlm import ModelConfig
 from jobs.judging import rating_tables, vllm_engine
-from jobs.judging.items import ItemReader
 from jobs.judging.model_config import ModelRunConfig
-from jobs.judging.prompt_trial import first_items, token_counts
+from jobs.judging.prompt_trial import PromptCounts
 from jobs.runtime.job_tables import plan_table
 from jobs.runtime.lifecycle import JobRun
 from jobs.runtime.outcomes import Manifest, WarningLine
@@ -33,7 +32,6 @@ from jobs.store.writer import UnitTask
 
 OBJECTS_READ = 8  # data objects of the table that an estimate reads
 SIZES_TRIED = 16  # number of sizes, evenly spaced in the order of their areas
-ITEMS_TRIED = 4  # whose prompts an estimate counts
 LEAST_BITS = 4  # per parameter of quantised weights
 PIXELS_PER_TOKEN = 28 * 28  # of Qwen2.5-VL; used if the model's own processor is not available
 
@@ -120,28 +118,21 @@ def expected_tokens(model: ModelConfig, images: TableSource | None) -> str:
 
 
 def expected_passes(
-    cfg: ModelRunConfig,
-    units: Iterable[Unit],
-    reader: ItemReader,
-    prepare: Stage,
-    *,
-    times: int = 1,
-    appended: int = 0,
-    written: int = 0,
+    cfg: ModelRunConfig, counted: PromptCounts, *, times: int = 1, appended: int = 0, written: int = 0
 ) -> Passes | None:
     """Return the passes per item at most, from the prompts about the first items; None if they are unknown.
 
     Nothing is estimated for float32, of which conf/gpus.yaml has no rates, and for weights outside the GPUs.
 
     Args:
-        prepare: the stage that prepares prompts.
+        counted: counts these prompts.
         times: how often each prompt is continued; it is passed once.
         appended: tokens that follow the prompt each time; written: tokens that the model then writes at most.
     """
     model, sized = cfg.model, _parameters(cfg)
     if sized is None or model.offload or dtype_of(model, cfg.resources.judge) == "float32":
         return None
-    counts, remark = token_counts(first_items(units, reader, ITEMS_TRIED), prepare)
+    counts, remark = counted()
     if not counts:
         return None
     parameters, gb, source = sized
@@ -159,21 +150,21 @@ def expected_passes(
     return Passes(parameters, gb, reads, writes, is_parallel, basis)
 
 
-def engine_lines(cfg: ModelRunConfig, units: Iterable[Unit], reader: ItemReader, prepare: Stage) -> list[str]:
+def engine_lines(cfg: ModelRunConfig, counted: PromptCounts) -> list[str]:
     """Return what passing whole prompts costs, where the model needs it or might; empty unless plan=true.
 
     Which engines share the prompts' beginning is known of architectures that were compared with transformers
     (`jobs.checkpoints.tested`); the first prompts of a run show it of the others.
 
     Args:
-        prepare: the stage that prepares prompts.
+        counted: counts the prompts about the first items.
     """
     engine = getattr(cfg, "engine", None)
     if not cfg.plan or engine == vllm_engine.NAME:
         return []
     from actors.vlm.model_checks import model_type
 
-    counts, remark = token_counts(first_items(units, reader, ITEMS_TRIED), prepare)
+    counts, remark = counted()
     if not counts:
         return []
     prompts, whole, shared = (sum(numbers) for numbers in zip(*counts, strict=True))

@@ -7,9 +7,10 @@ The prompts of `mark_spans` repeat the model's answers to earlier ones. No model
 each text are used in place of the answers, and each answer is printed after its prompt.
 """
 
+import functools
 import io
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,8 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 
 TINY = ModelSettings(checkpoint="local:qwen2.5-vl-tiny", dtype="float32", device_map="cpu")
+PromptCounts = Callable[[], tuple[list[tuple[int, int, int]], str]]  # what `token_counts` returns
+ITEMS_TRIED = 4  # whose prompts an estimate counts
 ENDS_SHOWN = 3  # most prompts of an item that are shown; only what follows their common beginning
 ANSWERS_SHOWN = 12  # most answers that are shown, over all items
 TOKENS = 24  # most tokens of a text that the tiny model writes
@@ -107,6 +110,11 @@ def first_items(units: Iterable[Unit], reader: ItemReader, count: int) -> pa.Tab
         if sum(part.num_rows for part in parts) >= count:
             break
     return pa.concat_tables(parts) if parts else pa.table({})
+
+
+def prompt_counts(units: Iterable[Unit], reader: ItemReader, prepare: Stage) -> PromptCounts:
+    """Return a function that counts the prompts about the first items when it is called, and only once."""
+    return functools.cache(lambda: token_counts(first_items(units, reader, ITEMS_TRIED), prepare))
 
 
 def token_counts(items: pa.Table, prepare: Stage) -> tuple[list[tuple[int, int, int]], str]:

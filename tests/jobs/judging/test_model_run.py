@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +22,7 @@ from jobs.judging.model_run import (
     sample_sizes,
     tally_lines,
 )
+from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.store.reading import TableSource, open_table
 from tests.factories import image_row, picture, write_units
@@ -120,7 +122,9 @@ def test_what_was_shown() -> None:
     assert model_run.PIXELS_PER_TOKEN == 784
 
 
-def test_passes_are_counted_from_the_prompts_of_the_first_items(tmp_path: Path) -> None:
+def test_passes_are_counted_from_the_prompts_of_the_first_items(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`naive` passes what prompts share with each of them; texts that are written follow a prompt each."""
     (tmp_path / "a.txt").write_text("joy\nfear\nawe\n", encoding="utf-8")
     source = write_units(tmp_path / "images", "images", [[{**picture(n), "bytes": jpeg()} for n in range(6)]])
@@ -139,7 +143,7 @@ def test_passes_are_counted_from_the_prompts_of_the_first_items(tmp_path: Path) 
         cfg = config.load("judge", JudgeConfig, [*keys, *model, "resources=cluster", *more])
         job = rubric_job.open_job(cfg, rubric_job.check(cfg))
         (prepare, _), units = rubric_job.judge_stages(cfg, job.targets, job.ratings), rubric_job.units_of(cfg, job)
-        parts[name] = expected_passes(cfg, units, job.reader, prepare, times=2, written=10)
+        parts[name] = expected_passes(cfg, prompt_trial.prompt_counts(units, job.reader, prepare), times=2, written=10)
         if name == "shared":
             items = prompt_trial.first_items(units, job.reader, 1)
             ((prompts, whole, once),), remark = prompt_trial.token_counts(items, prepare)
@@ -154,6 +158,12 @@ def test_passes_are_counted_from_the_prompts_of_the_first_items(tmp_path: Path) 
     assert "the prompts of the first 4 items; engine=naive passes " in shared.basis
     assert shared.gb * 1e9 == pytest.approx(stored / 2, rel=0.02)  # float32 there, bfloat16 on a GPU
     assert shared.parameters == pytest.approx(stored / 4, rel=0.02)
+    counts = Mock(wraps=prompt_trial.token_counts)  # by a plan, whose line about the engine has the same prompts, once
+    monkeypatch.setattr(prompt_trial, "token_counts", counts)
+    assert cli.main("judge", [*keys, "model=local-tiny", "model.dtype=bfloat16", "resources=cluster"]) == 0
+    printed = capsys.readouterr().out
+    assert ("whole prompts would be" in printed, shared.basis.split(";")[0] in printed) == (True, True)
+    assert counts.call_count == 1
 
 
 def test_a_plan_says_what_passing_whole_prompts_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +183,7 @@ def test_a_plan_says_what_passing_whole_prompts_costs(tmp_path: Path, monkeypatc
         cfg = config.load("judge", JudgeConfig, [*keys, "model=local-tiny", *more])
         job = rubric_job.open_job(cfg, rubric_job.check(cfg))
         (prepare, _), units = rubric_job.judge_stages(cfg, job.targets, job.ratings), rubric_job.units_of(cfg, job)
-        lines = model_run.engine_lines(cfg, units, job.reader, prepare)
+        lines = model_run.engine_lines(cfg, prompt_trial.prompt_counts(units, job.reader, prepare))
         assert len(lines) == bool(begin)
         ((prompts, whole, once),), _ = prompt_trial.token_counts(
             prompt_trial.first_items(units, job.reader, 1), prepare
