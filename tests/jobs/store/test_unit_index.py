@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +107,39 @@ def test_an_index_of_other_objects_is_not_used(out: str, tmp_path: Path, read: l
     listed = locations.listing(out)
     footers = list(indexed_footers(out, data_objects(out, listed), listed))
     assert [footer and footer.unit.name for footer in footers] == ["a", "b"]
+
+
+def within_s3(source: str, target: str) -> None:
+    """Copy on the server, as a sync of two buckets does: the bytes keep their ETag, the times are new."""
+    for file in locations.listing(source):
+        (filesystem, path), (_, other) = locations.filesystem(file.uri), locations.filesystem(target)
+        filesystem.copy_file(path, other + file.uri.removeprefix(source))
+
+
+def test_a_copied_table_is_read_as_it_is(out: str, s3: str, tmp_path: Path, read: list[str]) -> None:
+    """With an index that is older than the last unit, whose object is of another generation."""
+    derived(out)
+    index = Path(out, "_run", "units.jsonl").read_bytes()
+    units = [unit(name, etag="2" if name == "a" else "1", derived=True) for name in FILES]
+    complete(plan(out, units=units, derived=True))
+    Path(out, "_run", "units.jsonl").write_bytes(index)
+    bucket, local = f"{s3}/{tmp_path.name}", f"{tmp_path}/copy"
+    derived(f"{bucket}/whole")
+    subprocess.run(["cp", "-r", out, local], check=True)  # new times
+    subprocess.run(["cp", "-a", out, f"{local}-a"], check=True)  # the same, as of rsync -a
+    locations.publish_folder(Path(out), f"{bucket}/stale")
+    within_s3(f"{bucket}/stale", f"{bucket}/stale2")
+    within_s3(f"{bucket}/whole", f"{bucket}/whole2")
+    everything = list(FILES)
+    places = {local: everything, f"{local}-a": ["a"], f"{bucket}/stale": everything, f"{bucket}/stale2": everything}
+    for place, footers_read in places.items():
+        read.clear()
+        generations = {f.unit.name: record["generation"] for f in open_table(place).footers if (record := f.record)}
+        assert (generations, sorted(read)) == ({"a": 1, "b": 0, "c": 0}, footers_read), place
+        assert contents(place) == ALL_ROWS, place
+        assert begin(plan(place, units=units, derived=True)).todo == [], place
+    read.clear()
+    assert (contents(f"{bucket}/whole2"), read) == (ALL_ROWS, [])
 
 
 def test_objects_are_found_in_any_order_and_only_once_each(out: str, read: list[str]) -> None:
