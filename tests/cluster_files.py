@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 CLUSTERS = ROOT / "deploy" / "cluster"
+SCAN_MODULE = "_remine_byte_index.abi3.so"  # what pip compiles, for any Python from 3.11
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.cluster_files import KUBERNETES, ROOT, load, pins
+from tests.cluster_files import CLUSTERS, KUBERNETES, ROOT, SCAN_MODULE, load, opening_comment, pins
 
 
 @pytest.fixture
@@ -98,6 +98,11 @@ def test_every_pod_has_bucket_access_memory_and_pins(ray_cluster: dict[str, Any]
         assert container["resources"]["requests"] == container["resources"]["limits"]
         volumes = {volume["name"] for volume in template["volumes"]}
         assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+        places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert {"name": "PYTHONPATH", "value": places["pins"]} in container["env"]  # of the compiled scan
+    for name in ("raycluster", "rayjob"):
+        files = re.findall(r"--from-file=(\S+)", opening_comment(KUBERNETES / f"{name}.yaml"))
+        assert files == ["pyproject.toml", "constraints.txt", SCAN_MODULE]
 
 
 @pytest.fixture
@@ -181,11 +186,12 @@ def test_pods_know_the_hubs_cache_and_token(ray_cluster: dict[str, Any]) -> None
 
 
 def test_pods_keep_as_many_idle_processes_as_machines(ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
-    start = load(ROOT / "cluster.yaml")["worker_start_ray_commands"][-1]
     for spec in (ray_cluster["spec"], ray_job["spec"]["rayClusterSpec"]):
         for template in pod_templates(spec):
             env = {variable["name"]: variable.get("value") for variable in template["containers"][0]["env"]}
-            assert f"RAY_num_workers_soft_limit={env['RAY_num_workers_soft_limit']};" in start
+            assert (
+                int(env["RAY_num_workers_soft_limit"] or 0) == 2 * load(CLUSTERS / "machines.yaml")["cpu"]["num_cpus"]
+            )
 
 
 def test_token_authentication_is_on(ray_cluster: dict[str, Any]) -> None:
