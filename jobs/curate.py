@@ -44,8 +44,8 @@ class CurateConfig(CurationRules, Writing):
 
     input: str = MISSING  # a table of records (remine mine, or an earlier curate)
     limit: RuntimeOnly[int | None] = None  # read only the first records, for a trial run in a separate table; null: all
-    # rarely: selected rows per unit, the granularity of resuming in the jobs that follow; null: 256, and up to 1,024 if
-    # there would be more than 10,000 units
+    # rarely: selected rows per unit, the granularity of resuming in the jobs that follow; null: 256, and up to 1,440 if
+    # there would be more than 8,000 units
     unit_rows: int | None = None
     images: Location[str | None] = None  # a table of images (remine fetch): missing pictures and perceptual hashes
     ratings: Location[list[str]] = field(default_factory=list)  # tables of ratings, or globs of tables

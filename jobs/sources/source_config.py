@@ -57,7 +57,7 @@ class FetchConfig(FailingRows):
     input: str | None = None  # a table of records; null: all pictures of the folder or shards
     width: int | None = None  # pixels; null: not resized
     verify_only: bool = False  # rarely: only check that the picture exists, without its bytes (source=urls)
-    # rarely: pictures of a unit, refetched after a kill; null: 256 of records (up to 1,024 of millions), 64 of a folder
+    # rarely: pictures of a unit, refetched after a kill; null: 256 of records (up to 1,440 of millions), 64 of a folder
     unit_rows: int | None = None
 
 

@@ -25,8 +25,8 @@ from jobs.store.object_rows import read_rows, read_unit
 from jobs.store.units import Unit
 
 PIECE_ROWS = 256  # rows of a piece, as in the units of `curate`, unless the table has millions of rows
-LARGEST_ROWS = 1024  # of a piece of a table whose pace is unknown: a minute at 17 pictures/s
-MOST_PIECES = 10_000  # of a table, until its pieces take a minute
+LARGEST_ROWS = 1440  # of a piece of a table whose pace is unknown: a minute at 24 pictures/s
+MOST_PIECES = 8_000  # of a table, until its pieces take a minute: a fifth of 11.5 M pictures in pieces of 256, or less
 PIECE_BYTES = 128 << 20  # bytes of the parent's object; the rows of a piece travel between stages as one block
 PIECES_PER_ACTOR = 4  # all actors then end within a quarter of the time that each of them works
 LEAST_ROWS = 8  # a piece is an object, whose writing takes longer than some models need for a row

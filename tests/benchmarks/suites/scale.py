@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobs.store.writer import UnitTask
 
 ROWS = 8  # of a unit
-MOST_UNITS: dict[Size, int] = {"smoke": 10, "default": 10_000, "full": 150_000}
+MOST_UNITS: dict[Size, int] = {"smoke": 10, "default": 8_000, "full": 150_000}
 MEMORY = 80 << 20  # bytes of a node's object store, the least that Ray accepts
 ACTOR_BYTES, FREE_BYTES = 180 << 20, 4 << 30  # of an actor's process with its node; left to others
 POLL_S = 0.2
@@ -88,7 +88,8 @@ SHAPES = (
     Shape(10, 2),
     Shape(100, 2),
     Shape(1_000, 2),
-    Shape(10_000, 2),
+    Shape(8_000, 2),  # 11.5 M pictures (jobs.store.pieces)
+    Shape(45_000, 2),  # the same in units of 256
     Shape(150_000, 2),
     Shape(1_000, 4, 2),
     Shape(1_000, 16, 4),

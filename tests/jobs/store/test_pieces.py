@@ -100,10 +100,10 @@ def test_pieces_cover_a_unit() -> None:
 
 def test_pieces_grow_with_the_table_until_a_kill_would_cost_too_much() -> None:
     parent = Unit("u", (Object("/t/u", 1, "e"),))
-    of_rows = {1_000_000: 3907, 4_000_000: 10_000, 8_000_000: 10_000, 11_500_000: 11_231}
+    of_rows = {1_000_000: 3907, 4_000_000: 8_000, 8_000_000: 8_000, 11_500_000: 7_998}
     for rows, count in of_rows.items():
         assert len(pieces := list(in_pieces([replace(parent, rows=rows)], PieceRule(actors=8)))) == count
-        assert max(piece.rows or 0 for piece in pieces) <= 1024
+        assert max(piece.rows or 0 for piece in pieces) <= 1440
     begun = {"u": UnitPieces(2, {0: "u-a", 1: "u-b"}, {0: (0, 6_000_000), 1: (6_000_000, 8_000_000)})}
     kept = list(in_pieces([replace(parent, rows=8_000_000)], PieceRule(begun=begun)))
     assert [(piece.name, piece.rows) for piece in kept] == [("u-a", 6_000_000), ("u-b", 2_000_000)]
@@ -113,13 +113,13 @@ def test_pieces_take_a_minute_where_the_pace_is_known() -> None:
     cases = {
         (100_000, 60): 60,
         (10_000, 1): LEAST_ROWS,
-        (1_000_000, 60): 100,  # no more than 10,000 pieces, as long as these have no more than 256 rows
+        (1_000_000, 60): 125,  # no more than 8,000 pieces, as long as these have no more than 256 rows
         (11_500_000, 60): 256,
         (11_500_000, 1_100): 1_100,
-        (11_500_000, 100_000): 1_150,
-        (1_280_000_000, 170_000): 128_000,
+        (11_500_000, 100_000): 1_438,
+        (1_280_000_000, 170_000): 160_000,
         (100_000, None): 256,
-        (1_280_000_000, None): 1024,
+        (1_280_000_000, None): 1440,
     }
     assert {amounts: rows_per_piece(*amounts) for amounts in cases} == cases
     parent = Unit("u", (Object("/t/u", 1, "e"),), rows=6_000)
