@@ -6,8 +6,8 @@
 #
 # Then name it in deploy/kubernetes/*.yaml in place of both rayproject images. Its pods install nothing, and start in
 # seconds instead of minutes. PyTorch brings its own CUDA libraries; the node's driver must be 580 or newer.
-# For engine=vllm: --build-arg EXTRAS=mining,models,vllm. vLLM names a different torch; such an image has the versions of
-# constraints-vllm.txt.
+# For engine=vllm: --build-arg EXTRAS=mining,models,vllm,diffusion,smolvlm. vLLM names a different torch; such an image has
+# the versions of constraints-vllm.txt. For image models and SmolVLM without it: EXTRAS=all,diffusion,smolvlm.
 FROM python:3.11.13-slim-bookworm AS build
 ARG EXTRAS=all
 RUN apt-get update -q && apt-get install -y -q --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*

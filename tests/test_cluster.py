@@ -48,8 +48,12 @@ class TestClusterYaml:
         kinds = cluster["available_node_types"]
         workers = {name: kind for name, kind in kinds.items() if name != cluster["head_node_type"]}
         assert all(kind["min_workers"] == 0 for kind in workers.values())
-        assert [name for name, kind in workers.items() if kind["resources"].get("GPU") == 1] == ["gpu"]
-        assert any("GPU" not in kind["resources"] for kind in workers.values())
+        assert {name: kind["resources"].get("GPU", 0) for name, kind in workers.items()} == {
+            "cpu": 0,
+            "gpu": 1,
+            "gpus": 8,
+        }
+        assert workers["gpus"]["max_workers"] == 0  # else Ray would start one for what does not fit the others
         # The autoscaler knows a kind it never started from these numbers only.
         assert all(kind["resources"]["CPU"] > 0 for kind in workers.values())
         assert cluster["max_workers"] >= max(kind["max_workers"] for kind in workers.values())
@@ -88,9 +92,12 @@ class TestClusterYaml:
 
     def test_idle_processes_of_tasks_are_kept(self, cluster: dict[str, Any]) -> None:
         starts = [cluster[f"{part}_start_ray_commands"][-1] for part in ("head", "worker")]
-        limits = {re.search(r"export .* RAY_num_workers_soft_limit=(\d+); ray start", start)[1] for start in starts}  # type: ignore[index]
-        # Two tasks per CPU of the largest machine, as the default shares of `read` and `write` allow.
-        assert limits == {str(2 * max(node["resources"]["CPU"] for node in cluster["available_node_types"].values()))}
+        (limit,) = {re.findall(r"export .* RAY_num_workers_soft_limit=(.*?); ray start", start)[0] for start in starts}
+        # Two tasks per CPU of the machine, as the default shares of `read` and `write` allow.
+        evaluated = subprocess.run(
+            ["bash", "-c", f"nproc() {{ echo 16; }}; echo {limit}"], capture_output=True, text=True, check=True
+        )
+        assert evaluated.stdout == "32\n"
 
 
 class TestFigures:
@@ -104,7 +111,7 @@ class TestFigures:
     def test_files_of_clouds(self, machines: dict[str, Any], file: str) -> None:
         config = load(ROOT / file)
         kinds = config["available_node_types"]
-        assert kinds.keys() == {"head", "cpu", "gpu"}
+        assert kinds.keys() - {"gpus"} == {"head", "cpu", "gpu"}
         for name, kind in kinds.items():
             if name == config["head_node_type"]:
                 assert kind["resources"] == {"CPU": 0}
@@ -123,15 +130,21 @@ class TestFigures:
             assert group["maxReplicas"] == figures["most"]
 
     def test_the_preset(self, machines: dict[str, Any]) -> None:
-        preset = load(ROOT / "conf" / "resources" / "cluster.yaml")
+        presets = [load(ROOT / "conf" / "resources" / f"{name}.yaml") for name in ("cluster", "cluster-gpus-8")]
         kinds = [
             {key: machines[name][key] for key in ("num_cpus", "num_gpus") if key in machines[name]}
-            for name in ("cpu", "gpu")
+            for name in ("cpu", "gpu", "gpus")
         ]
         reserved = machines["reserved_cpus"]
-        assert preset["node_types"] == [{**kind, "num_cpus": kind["num_cpus"] - reserved} for kind in kinds]
-        pools = [pool for pool in preset.values() if isinstance(pool, dict) and pool.get("num_gpus")]
-        assert {pool["max_actors"] * pool["num_gpus"] for pool in pools} == {machines["gpu"]["most"]}
+        startable = [{**kind, "num_cpus": kind["num_cpus"] - reserved} for kind in kinds]
+        assert [preset["node_types"] for preset in presets] == [startable[:2], startable]
+        for preset in presets:
+            pools = [pool for pool in preset.values() if isinstance(pool, dict) and pool.get("num_gpus")]
+            assert {pool["max_actors"] * pool["num_gpus"] for pool in pools} == {machines["gpu"]["most"]}
+        several = presets[1].pop("judge")["num_gpus"]
+        assert machines["gpus"]["num_gpus"] % several == 0 < several - 1
+        differing = {key for key, value in presets[1].items() if value != presets[0][key]}
+        assert differing == {"node_types", "wait_s"}
 
     def test_prices_name_the_machines_of_their_cloud(self) -> None:
         for file, cloud in (("aws-us-east-1", ROOT / "cluster.yaml"), ("gcp-us-central1", CLUSTERS / "gcp.yaml")):
@@ -143,7 +156,7 @@ class TestFigures:
         for file in sorted((ROOT / "conf" / "prices").glob("*.yaml")):
             for machine in load(file)["machines"]:
                 if not machine.get("head"):
-                    figures = machines["gpu" if machine.get("num_gpus") else "cpu"]
+                    figures = machines[{0: "cpu", 1: "gpu"}.get(machine.get("num_gpus", 0), "gpus")]
                     assert all(machine[key] == n for key, n in figures.items() if key != "most")
 
 
@@ -193,7 +206,7 @@ class TestOtherPlaces:
         for config in (cluster, load(CLUSTERS / "gcp.yaml")):
             kinds = {name: kind["node_config"] for name, kind in config["available_node_types"].items()}
             spot = {name for name, machine in kinds.items() if regular(machine) != machine}
-            assert spot == {"cpu", "gpu"}
+            assert spot == kinds.keys() - {"head"}
 
 
 def test_only_the_head_may_start_machines_and_only_end_its_own(cluster: dict[str, Any]) -> None:

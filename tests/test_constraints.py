@@ -50,7 +50,11 @@ def test_the_environment_of_vllm_is_pinned_inside_the_same_ranges() -> None:
     assert [line for line in pin_lines("constraints-vllm.txt") if not PIN.fullmatch(line)] == []
     assert vllm["ray"] == pins()["ray"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [line for name in ("mining", "models", "vllm") for line in project["optional-dependencies"][name]]
+    extras = [
+        line
+        for name in ("mining", "models", "vllm", "diffusion", "smolvlm")
+        for line in project["optional-dependencies"][name]
+    ]
     wanted = [Requirement(line) for line in (*project["dependencies"], *extras)]
     wrong = [str(one) for one in wanted if not one.specifier.contains(vllm.get(canonicalize_name(one.name), "0"))]
     assert wrong == []

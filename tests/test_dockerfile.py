@@ -57,8 +57,8 @@ def test_vllm_is_installed_with_its_own_constraints(instructions: list[list[str]
 
     assert ["ARG", "EXTRAS=all"] in instructions
     assert arguments("all") == ["install", "-c", "constraints.txt", ".[all]"]
-    with_vllm = ["install", "-c", "constraints-vllm.txt", ".[mining,models,vllm]"]
-    assert arguments("mining,models,vllm") == with_vllm
+    with_vllm = ["install", "-c", "constraints-vllm.txt", ".[mining,models,vllm,diffusion,smolvlm]"]
+    assert arguments("mining,models,vllm,diffusion,smolvlm") == with_vllm
     for path in (ROOT / "cluster.yaml", CLUSTERS / "gcp.yaml", CLUSTERS / "on-premises.yaml"):
         text = path.read_text("utf-8")
         (line,) = re.findall(r"^  # - (cd .*vllm.*)$", text, re.M)

@@ -222,7 +222,8 @@ def test_what_is_missing_or_unknown_is_named() -> None:
     with pytest.raises(InputError, match=r"corpus=: required; remine run pipeline=century --help"):
         config.load("run", RunConfig, ["pipeline=century", "out=/r"])
     with pytest.raises(
-        InputError, match=r"resources=nope: no such option; must be one of cluster, gpu-node, gpus-8, laptop"
+        InputError,
+        match=r"resources=nope: no such option; must be one of cluster, cluster-gpus-8, gpu-node, gpus-8, laptop",
     ):
         config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, "resources=nope"])
 

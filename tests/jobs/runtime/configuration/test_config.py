@@ -143,7 +143,7 @@ def test_a_mistyped_value_is_refused_by_its_key() -> None:
 
 
 def test_an_unknown_option_is_refused_with_the_options() -> None:
-    options = "cluster, gpu-node, gpus-8, laptop, or your own .yaml file"
+    options = "cluster, cluster-gpus-8, gpu-node, gpus-8, laptop, or your own .yaml file"
     assert refused("resources=tower") == f"mine: resources=tower: no such option; must be one of {options}"
     refusal = "no such option; must be one of wit, wit_base, or your own .yaml file"
     assert refused("corpus=laion") == f"mine: corpus=laion: {refusal}"
