@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from actors.errors import SettingError
+
 if TYPE_CHECKING:
     import torch
 
@@ -99,9 +101,9 @@ def find_device(name: str) -> "torch.device":
     device = _parse(name)
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise ValueError(f"device={name}: torch finds no cuda device on this machine; use auto or cpu")
+            raise SettingError("torch finds no cuda device on this machine; use auto or cpu", "device", name)
         if (device.index or 0) >= (count := torch.cuda.device_count()):
-            raise ValueError(f"device={name}: this machine has {count} cuda device(s), numbered from 0")
+            raise SettingError(f"this machine has {count} cuda device(s), numbered from 0", "device", name)
     return device
 
 
@@ -112,7 +114,7 @@ def check_dtype(name: str) -> None:
         ValueError: an unknown dtype.
     """
     if name != "auto" and name not in DTYPES:
-        raise ValueError(f"dtype={name}: must be one of auto, {', '.join(DTYPES)}")
+        raise SettingError(f"must be one of auto, {', '.join(DTYPES)}", "dtype", name)
 
 
 def find_dtype(name: str, device: "torch.device") -> str:
@@ -142,7 +144,7 @@ def _parse(name: str) -> "torch.device":
     try:
         return torch.device(name)
     except RuntimeError as error:
-        raise ValueError(f"device={name}: must be auto, cpu, cuda, cuda:N or another device of torch") from error
+        raise SettingError("must be auto, cpu, cuda, cuda:N or another device of torch", "device", name) from error
 
 
 @lru_cache(maxsize=1)

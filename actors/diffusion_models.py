@@ -6,7 +6,7 @@ from typing import Any
 
 from actors import hub
 from actors.devices import check_device, check_dtype, find_device, find_dtype
-from actors.errors import ModelError, first_line
+from actors.errors import ModelError, SettingError, first_line
 from actors.local_models import is_local
 from actors.model_files import check_stored_weights, check_weights, is_s3, read, resolve
 from actors.settings import RuntimeOnly, Settings, check_positive
@@ -40,7 +40,7 @@ class DrawingSettings(Settings):
     def __post_init__(self) -> None:
         check_positive(width=self.width, height=self.height, steps=self.steps)
         if self.guidance is not None and self.guidance < 0:
-            raise ValueError(f"guidance={self.guidance:g}: must be at least 0")
+            raise SettingError("must be at least 0", "guidance", self.guidance)
         super().__post_init__()
 
     @property

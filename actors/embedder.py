@@ -12,6 +12,7 @@ from actors import schemas
 from actors.devices import find_device, find_dtype
 from actors.encoders.encoder_sources import EncoderSettings
 from actors.encoders.towers import PixelRows, find_geometry, load_tower
+from actors.errors import SettingError
 from actors.fetching.decoders import PictureReader
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import Status, failed_reason
@@ -118,7 +119,7 @@ class Embedder:
 
         for name, number in (("batch_size", batch_size), ("threads", threads)):
             if number is not None and number < 1:
-                raise ValueError(f"{name}={number}: must be at least 1")
+                raise SettingError("must be at least 1", name, number)
         if threads is not None:
             torch.set_num_threads(threads)
         self._device = find_device(settings.device)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors import schemas
+from actors.errors import SettingError
 from actors.ids import content_id
 from actors.preparers import PromptPreparer
 from actors.schemas import ResponseRow, ended, failed
@@ -38,7 +39,7 @@ class GeneratorSettings(SamplingSettings, ConditionSettings):
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
-            raise ValueError(f"engine={self.engine}: must be one of {', '.join(ENGINES)}")
+            raise SettingError(f"must be one of {', '.join(ENGINES)}", "engine", self.engine)
         RefusalRules(self.refusals)
         super().__post_init__()
 

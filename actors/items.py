@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from actors.errors import SettingError
 from actors.rubrics.rubric_questions import ANY, Question
 from actors.status import Status, failed_reason
 from actors.vlm import context
@@ -82,7 +83,7 @@ def default_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str,
         ValueError: `targets` are given for a rubric that asks about no target.
     """
     if targets and not rubric.asks_targets:
-        raise ValueError(f"targets={','.join(targets)}: rubric {rubric.name!r} asks about no target; omit targets=")
+        raise SettingError(f"rubric {rubric.name!r} asks about no target; omit targets=", "targets", ",".join(targets))
     return tuple(targets or rubric.targets) if rubric.asks_targets else ("",)
 
 

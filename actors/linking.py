@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from actors.errors import SettingError
 from actors.settings import Settings
 
 TEXT_METHODS = ("lemma", "gloss", "article")  # the picture against every text of the knowledge base
@@ -37,23 +38,21 @@ class LinkSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.method not in METHODS:
-            raise ValueError(f"method={self.method}: must be one of {', '.join(METHODS)}")
+            raise SettingError(f"must be one of {', '.join(METHODS)}", "method", self.method)
         if self.k < 1:
-            raise ValueError(f"k={self.k}: must be at least 1")
+            raise SettingError("must be at least 1", "k", self.k)
         if self.nearest < 1:
-            raise ValueError(f"nearest={self.nearest}: must be at least 1")
+            raise SettingError("must be at least 1", "nearest", self.nearest)
         check_aggregation(self.lemma_aggregation)
         if self.lemma_aggregation != "max" and self.method not in VECTOR_METHODS:
-            raise ValueError(
-                f"lemma_aggregation={self.lemma_aggregation}: only for method={' and '.join(VECTOR_METHODS)}; "
-                f"method={self.method} has max"
-            )
+            why = f"only for method={' and '.join(VECTOR_METHODS)}; method={self.method} has max"
+            raise SettingError(why, "lemma_aggregation", self.lemma_aggregation)
 
 
 def check_aggregation(name: str) -> None:
     """Raise ValueError unless `name` is one of LEMMA_AGGREGATIONS."""
     if name not in LEMMA_AGGREGATIONS:
-        raise ValueError(f"lemma_aggregation={name}: must be one of {', '.join(LEMMA_AGGREGATIONS)}")
+        raise SettingError(f"must be one of {', '.join(LEMMA_AGGREGATIONS)}", "lemma_aggregation", name)
 
 
 class Link(NamedTuple):

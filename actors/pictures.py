@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from actors.errors import first_line
+from actors.errors import SettingError, first_line
 from actors.picture_formats import describe, ends_early, is_lossy, tiff_directory_ends_early, tiff_not_decoded
 
 DEFAULT_MAX_PIXELS = 89_478_485  # Pillow's own bound: 256 MiB of RGB
@@ -156,7 +156,7 @@ def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_M
     if width is None:
         return Rendered(None, inspect(data, max_pixels=max_pixels))
     if width < 1:
-        raise ValueError(f"width={width}: must be at least 1")
+        raise SettingError("must be at least 1", "width", width)
     picture = _open_checked(data, max_pixels=max_pixels)
     kind = picture.format or ""
     try:
@@ -222,7 +222,7 @@ def _phash(picture: Image.Image) -> str:
 def _open_checked(data: bytes, *, max_pixels: int) -> Image.Image:
     """Open the picture and check it, reading only its header."""
     if max_pixels < 1:
-        raise ValueError(f"max_pixels={max_pixels}: must be at least 1")
+        raise SettingError("must be at least 1", "max_pixels", max_pixels)
     if not data:
         raise PictureError("empty", "no bytes")
     picture = _open(data)

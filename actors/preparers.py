@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from actors import schemas
-from actors.errors import first_line
+from actors.errors import SettingError, first_line
 from actors.fetching.decoders import PictureReader
 from actors.items import (
     EMPTY_CONTEXT,
@@ -181,10 +181,11 @@ class PromptPreparer(Preparer):
         processor, config, positions = _load(model)
         chat = ChatEncoder(processor, bounds=model.bounds, config=config, keeps_pictures=keeps_pictures)
         if self.instruction.shows_picture and not chat.sees_pictures:
-            raise ValueError(
-                f"model.checkpoint={model.checkpoint}: does not accept pictures, and prompt {self.instruction.name!r} "
-                "shows one; use a vision-language model, or a prompt whose order has no `picture`"
+            why = (
+                f"does not accept pictures, and prompt {self.instruction.name!r} shows one; use a "
+                "vision-language model, or a prompt whose order has no `picture`"
             )
+            raise SettingError(why, "model.checkpoint", model.checkpoint)
         words = {"questions": list(questions)}
         self._words = {name: value for name, value in words.items() if name in self.instruction.words}
         super().__init__(

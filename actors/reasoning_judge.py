@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from actors.errors import SettingError
 from actors.rubric_rater import PreparedItem, RubricRater
 from actors.rubrics.rubric_questions import Question
 from actors.schemas import RatingRow, failed
@@ -82,7 +83,7 @@ class ReasoningJudge(RubricRater):
         threads: int | None = None,
     ) -> None:
         if settings.engine not in ENGINES:
-            raise ValueError(f"engine={settings.engine}: must be one of {', '.join(ENGINES)} with method=reasoned")
+            raise SettingError(f"must be one of {', '.join(ENGINES)} with method=reasoned", "engine", settings.engine)
         self.settings = settings
         super().__init__(settings, model=model, targets=targets, threads=threads)
         self.items_at_once = None if settings.engine == "vllm" else 1  # vLLM batches the prompts of all items

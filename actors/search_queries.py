@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from actors.devices import enable_onednn, find_device
+from actors.errors import SettingError
 from actors.settings import RuntimeOnly, Settings
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ class SearchSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.k < 1:
-            raise ValueError(f"k={self.k}: must be at least 1")
+            raise SettingError("must be at least 1", "k", self.k)
         if self.score not in SCORES:
-            raise ValueError(f"score={self.score}: must be one of {', '.join(SCORES)}")
+            raise SettingError(f"must be one of {', '.join(SCORES)}", "score", self.score)
 
 
 class Product(NamedTuple):

@@ -8,6 +8,8 @@ the identity or to the units (`jobs.store.identity.identity_of`).
 from dataclasses import dataclass, fields
 from typing import Annotated, TypeVar
 
+from actors.errors import SettingError
+
 Part = TypeVar("Part", bound="Settings")
 LONGEST = 100  # characters
 NOT_IDENTIFYING = "not part of a table's identity"
@@ -46,7 +48,7 @@ def check_positive(**values: float | None) -> None:
     """
     for key, value in values.items():
         if value is not None and not value > 0:
-            raise ValueError(f"{key}={value:g}: must be above 0")
+            raise SettingError("must be above 0", key, value)
 
 
 @dataclass(kw_only=True)
@@ -68,6 +70,5 @@ def check_condition(condition: str) -> None:
         ValueError: it has several lines, leading or trailing white space, or more than 100 characters.
     """
     if condition != condition.strip() or not condition.isprintable() or len(condition) > LONGEST:
-        raise ValueError(
-            f"condition={condition!r}: must be one line of at most {LONGEST} characters without outer white space"
-        )
+        why = f"must be one line of at most {LONGEST} characters without outer white space"
+        raise SettingError(why, "condition", condition)

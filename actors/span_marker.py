@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors import schemas
-from actors.errors import first_line
+from actors.errors import SettingError, first_line
 from actors.fetching.decoders import PictureReader
 from actors.items import skip_reason
 from actors.marking.methods import ClaimsMarking, DirectMarking
@@ -44,9 +44,9 @@ class MarkingSettings(MemorySettings, ConditionSettings):
     def __post_init__(self) -> None:
         check_positive(group_rows=self.group_rows)
         if not 0 < self.threshold <= 1:
-            raise ValueError(f"threshold={self.threshold:g}: must be above 0 and at most 1")
+            raise SettingError("must be above 0 and at most 1", "threshold", self.threshold)
         if self.threshold != MarkingSettings.threshold and self.method != "claims":
-            raise ValueError(f"threshold={self.threshold:g}: method={self.method} has no such key; set method=claims")
+            raise SettingError(f"method={self.method} has no such key; set method=claims", "threshold", self.threshold)
         Sampling(0.0, 1.0, self.max_tokens)
         kinds_from(self.span_labels.get("kinds") or ())
         SpanPrompts.from_dict(self.span_prompts).of_method(self.method)
@@ -100,10 +100,11 @@ class SpanMarker(TallyingStage):
         self.shows_picture = settings.shows_picture
         self.model = LoadedSpanModel(loaded, settings, model)
         if self.shows_picture and not self.model.chat.sees_pictures:
-            raise ValueError(
-                f"model.checkpoint={model.checkpoint}: does not accept pictures, and the prompts of "
-                f"method={settings.method} show one; use a vision-language model"
+            why = (
+                f"does not accept pictures, and the prompts of method={settings.method} show one; use a "
+                "vision-language model"
             )
+            raise SettingError(why, "model.checkpoint", model.checkpoint)
         self.marking = settings.marking
         self._read = PictureReader()
 

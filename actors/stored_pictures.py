@@ -10,7 +10,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from actors import schemas
-from actors.errors import first_line
+from actors.errors import SettingError, first_line
 from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders, PictureReader, close_when_dropped
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES
@@ -53,7 +53,7 @@ class FolderFetcher:
             ValueError: a limit that is not positive.
         """
         if max_bytes < 1:
-            raise ValueError(f"max_bytes={max_bytes}: must be at least 1")
+            raise SettingError("must be at least 1", "max_bytes", max_bytes)
         self._files = open_filesystem()
         self._max_bytes = max_bytes
         self._rendition = image_rows.rendition_name(width)
@@ -167,7 +167,7 @@ class ParquetPictures:
     ) -> None:
         for name, bound in (("max_bytes", max_bytes), ("max_pixels", max_pixels)):
             if bound < 1:
-                raise ValueError(f"{name}={bound}: must be at least 1")
+                raise SettingError("must be at least 1", name, bound)
         self._files = open_filesystem()
         self._column, self._rendition = column, rendition
         self._max_bytes, self._reader = max_bytes, PictureReader(max_pixels=max_pixels)

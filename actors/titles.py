@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from actors.errors import SettingError
+
 LONGEST_TERM = 1000  # characters: the time to search for a term of a repeated character grows with its square
 SEPARATOR = "\0"  # joins titles; neither cased nor combining, so folding treats it as the end of a text
 MATCHES = ("substring", "word", "exact")
@@ -37,9 +39,9 @@ class Fold:
 
     def __post_init__(self) -> None:
         if self.case not in CASES:
-            raise ValueError(f"case={self.case}: must be one of {', '.join(CASES)}")
+            raise SettingError(f"must be one of {', '.join(CASES)}", "case", self.case)
         if self.compose is not None and self.compose not in COMPOSITIONS:
-            raise ValueError(f"compose={self.compose}: must be one of {', '.join(COMPOSITIONS)}, or null")
+            raise SettingError(f"must be one of {', '.join(COMPOSITIONS)}, or null", "compose", self.compose)
 
     def __call__(self, text: str) -> str:
         """Return `text` folded; folding is idempotent, and joined texts fold like each of them alone."""
@@ -75,7 +77,7 @@ class TitleMatcher:
 
     def __init__(self, terms: Iterable[str], *, match: str = "substring", fold: Fold | None = None) -> None:
         if match not in MATCHES:
-            raise ValueError(f"match={match}: must be one of {', '.join(MATCHES)}")
+            raise SettingError(f"must be one of {', '.join(MATCHES)}", "match", match)
         self._fold, self._mode = fold or Fold(), match
         self.terms: Sequence[str] = sorted({folded for term in terms if (folded := self._fold.whole(term))})
         if not self.terms:

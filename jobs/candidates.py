@@ -53,7 +53,7 @@ def execute(cfg: CandidatesConfig) -> Manifest:
         InputError: a table or file cannot be read, or no neighbour is in the corpus; nothing was written.
     """
     if cfg.k is not None and cfg.k < 1:
-        raise InputError(f"k={cfg.k}: must be at least 1, or null for all")
+        raise InputError("must be at least 1, or null for all", key="k", value=cfg.k)
     table_plan.check_limit(cfg.limit)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
@@ -66,10 +66,11 @@ def execute(cfg: CandidatesConfig) -> Manifest:
     ids = pc.unique(neighbors["item_id"])
     described = read_metadata(find_metadata(cfg.corpus), cfg.corpus, ids)
     if len(ids) and not described:
-        raise InputError(
-            f"corpus.path={cfg.corpus.path}: column {cfg.corpus.id} has none of the {len(ids):,} pictures of "
-            f"neighbors={cfg.neighbors}, such as {ids[0]}; name the files of the corpus that was searched"
+        why = (
+            f"column {cfg.corpus.id} has none of the {len(ids):,} pictures of neighbors={cfg.neighbors}, "
+            f"such as {ids[0]}; name the files of the corpus that was searched"
         )
+        raise InputError(why, key="corpus.path", value=cfg.corpus.path)
     chosen = candidates(neighbors, described, exclusion_filter)
     identity = {"neighbors": source.identity, "k": cfg.k, "corpus": asdict(cfg.corpus)}
     manifests = {}

@@ -67,9 +67,7 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> Manifest:
         open_table(cfg.prompts, "texts", key="prompts"),
     )
     if neighbors.rows > MAX_ROWS:
-        raise InputError(
-            f"neighbors={cfg.neighbors}: {neighbors.rows:,} rows; at most {MAX_ROWS:,} can be reviewed by hand"
-        )
+        raise InputError(f"{neighbors.rows:,} rows; at most {MAX_ROWS:,} can be reviewed by hand", key="neighbors")
     out = locations.absolute(cfg.out)
     picture_sheets.check_not_completed(out)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
@@ -113,7 +111,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> Manifes
             items[item["item_id"]] = item
     rows = [item for items in by_prompt.values() for item in items.values()]
     if not rows:
-        raise InputError(f"chosen={chosen}: the column `chosen` is empty; put an x into it")
+        raise InputError("the column `chosen` is empty", key="chosen", value=chosen, remedy="put an x into it")
     identity = {"chosen": content_id(*(item["item_id"] for item in rows))}
     manifest = write_rows(cfg, "items", rows, identity, excluded=excluded, inputs=(file,))
     lines = [f"choose: {manifest['out']}\n  {quantity(len(rows), 'item')} of {quantity(len(by_prompt), 'prompt')}"]

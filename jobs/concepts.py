@@ -65,7 +65,8 @@ def execute(cfg: ConceptsConfig) -> Manifest:
             raise InputError("lists= writes what a model is asked about; leave out responses= and input_items=")
         return write_proxies(cfg)
     if cfg.responses is None or cfg.input_items is None or cfg.kb.path is None:
-        raise InputError("lists= is required; or responses=, input_items= and kb.path= to read a model's proposals")
+        why = "required; or responses=, input_items= and kb.path= to read a model's proposals"
+        raise InputError(why, key="lists", value="")
     responses, items = (
         open_table(cfg.responses, "responses", key="responses"),
         open_table(cfg.input_items, "items", key="input_items"),
@@ -79,7 +80,7 @@ def write_proxies(cfg: ConceptsConfig) -> Manifest:
     """Write an item with its texts for each set of labels; return the manifests."""
     labels = {name.rsplit("/", 1)[-1].removesuffix(".txt"): list(read_targets(name) or ()) for name in cfg.lists}
     if len(labels) < len(cfg.lists):
-        raise InputError(f"lists={','.join(cfg.lists)}: two lists have the same name; list each once")
+        raise InputError("two lists have the same name; list each once", key="lists", value=",".join(cfg.lists))
     rows = [concepts.proxy_item(name, entries) for name, entries in labels.items()]
     tables = {"texts": [text for _, texts in rows for text in texts], "items": [item for item, _ in rows]}
     identity = {"lists": content_id(*(f"{name}:{','.join(entries)}" for name, entries in labels.items()))}
@@ -117,7 +118,7 @@ def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource,
         left_out += others
     reasons = [f"{n:,} {reason}" for reason, n in sorted(left_out.items())]
     if not rows:
-        raise InputError(f"responses={cfg.responses}: no concept can be used ({', '.join(reasons) or 'no responses'})")
+        raise InputError(f"no concept can be used ({', '.join(reasons) or 'no responses'})", key="responses")
     locations.replace(sheet, concepts.as_csv(rows))
     without = ", ".join(reasons) or "none"
     line = f"concepts: {sheet}\n  {quantity(len(rows), 'concept')} with an article; left out: {without}"

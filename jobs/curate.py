@@ -58,7 +58,7 @@ def execute(cfg: CurateConfig) -> Plan | Manifest:
     tables = open_tables(cfg)
     if repeated := duplicate_keys(tables.records, ("record_id",)):
         surplus = sum(repeated.values()) - len(repeated)
-        raise InputError(f"input={cfg.input}: {surplus:,} duplicate record_ids; record_ids must be unique")
+        raise InputError(f"{surplus:,} duplicate record_ids; record_ids must be unique", key="input", value=cfg.input)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     selection = select(cfg, tables, exclusion_filter)
     earlier = curation_steps.selections(tables.records.counts().tallies)
@@ -92,11 +92,12 @@ def check(cfg: CurateConfig) -> None:
         check_least("unit_rows", cfg.unit_rows, 1)
     cfg.check()
     if cfg.near_duplicates != "keep" and cfg.images is None:
-        raise InputError(f"near_duplicates={cfg.near_duplicates}: needs images=, a table of images with their phash")
+        raise InputError("needs images=, a table of images with their phash", key="near_duplicates")
     if cfg.select == "starter" and not cfg.ratings:
-        raise InputError("select=starter: needs ratings=[…], tables with the pictures' sensitivity and sub-region")
+        why = "needs ratings=[…], tables with the pictures' sensitivity and sub-region"
+        raise InputError(why, key="select", value="starter")
     if cfg.select != "starter" and cfg.ratings:
-        raise InputError(f"ratings=[{','.join(cfg.ratings)}]: only read with select=starter; set it, or omit ratings=")
+        raise InputError("only read with select=starter; set it, or omit ratings=", key="ratings", value=cfg.ratings)
 
 
 def open_tables(cfg: CurateConfig) -> CurationTables:

@@ -124,11 +124,11 @@ def _pipeline(cfg: DemoConfig) -> dict[str, dict[str, Any]]:
 def _empty_folder(out: str) -> Path:
     """Return the folder `out`, emptied if an earlier demo wrote it."""
     if locations.is_s3(out):
-        raise InputError(f"out={out}: use a local folder; the demo starts its own S3 server")
+        raise InputError("use a local folder; the demo starts its own S3 server", key="out", value=out)
     folder = Path(locations.absolute(out))
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARK).exists():
-            raise InputError(f"out={out}: not empty, and not written by an earlier demo; use another folder")
+            raise InputError("not empty, and not written by an earlier demo; use another folder", key="out", value=out)
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).touch()

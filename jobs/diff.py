@@ -16,7 +16,7 @@ import pyarrow.csv as pcsv
 
 from actors.quantities import quantity
 from jobs.corpora.cell_texts import escape_cell
-from jobs.errors import InputError, RunError
+from jobs.errors import InputError, RunError, check_least
 from jobs.inventory.differences import Differences, compare
 from jobs.inventory.found import in_columns
 from jobs.runtime.command_line import cli
@@ -53,11 +53,10 @@ def execute(cfg: DiffConfig) -> Differences:
         RunError: rows differ, and strict=true.
     """
     for key, value in (("tolerance", cfg.tolerance), ("examples", cfg.examples)):
-        if value < 0:
-            raise InputError(f"{key}={value:g}: must be at least 0")
+        check_least(key, value, 0)
     out = locations.absolute(cfg.out) if cfg.out else None
     if out and locations.exists(out) and not cfg.overwrite:
-        raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
+        raise InputError("exists", key="out", value=cfg.out, remedy="use another name or overwrite=true")
     if out:
         check_creatable(out.rsplit("/", 1)[0])
     examples = ALL if out else cfg.examples

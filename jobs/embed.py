@@ -65,10 +65,8 @@ def execute(cfg: EmbedConfig) -> Plan | Manifest:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     facts = encoder_facts(cfg.embedder)
     if source.name == "texts" and not facts.texts:
-        raise InputError(
-            f"embedder.checkpoint={cfg.embedder.checkpoint}: has no text tower, and {source.uri} is a table of texts; "
-            "choose another embedder="
-        )
+        why = f"has no text tower, and {source.uri} is a table of texts; choose another embedder="
+        raise InputError(why, key="embedder.checkpoint", value=cfg.embedder.checkpoint)
     if not cfg.only_plans:
         check_available(cfg.embedder)
     plan = _plan(cfg, source, facts, excluded)

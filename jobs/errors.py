@@ -5,10 +5,11 @@ what is wrong, the job that asked for the file knows the key, and the configurat
 """
 
 import contextlib
+import difflib
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from actors.errors import FileError, ModelError
+from actors.errors import FileError, ModelError, SettingError
 
 _LISTED = 3  # elements of a list that a message shows
 
@@ -72,16 +73,21 @@ def as_input_error(error: ValueError) -> InputError:
             return error
         case FileError():
             return InputError(error.why, key=error.kind)
+        case SettingError():
+            return InputError(error.why, key=error.key, value=error.value)
         case ModelError():
             return InputError(error.why, place=error.model)
         case _:
             return InputError(str(error))
 
 
-def check_choice(key: str, value: str | None, allowed: Collection[str]) -> None:
-    """Raise InputError unless the value of a key is one of `allowed`."""
+def check_choice(key: str, value: object, allowed: Collection[object]) -> None:
+    """Raise InputError, with the nearest word, unless the value of a key is one of `allowed`."""
     if value not in allowed:
-        raise InputError(f"must be one of {', '.join(allowed)}", key=key, value=value)
+        words = [shown(word) for word in allowed]
+        near = difflib.get_close_matches(str(value), words, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"must be one of {', '.join(words)}{hint}", key=key, value=value)
 
 
 def check_least(key: str, value: float, least: int) -> None:
@@ -103,7 +109,8 @@ def about(key: str | None) -> Iterator[None]:
 def shown(value: Any) -> str:
     """Return a value as users type it; a list shortened."""
     if isinstance(value, list | tuple):
-        return f"[{','.join(map(shown, value[:_LISTED]))}{',…' if len(value) > _LISTED else ''}]"
+        entries = [shown(entry) or "''" for entry in value[:_LISTED]]
+        return f"[{','.join(entries)}{',…' if len(value) > _LISTED else ''}]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value)

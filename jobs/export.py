@@ -108,12 +108,12 @@ def check(cfg: ExportConfig) -> None:
             remedy="the last word is the file to write, as in remine export R ratings.csv",
         )
     if not cfg.ratings:
-        raise InputError("ratings=[]: name at least one table of ratings, as in ratings=[R/ratings/*]")
+        raise InputError("name at least one table of ratings, as in ratings=[R/ratings/*]", key="ratings", value="[]")
     check_creatable(out.rsplit("/", 1)[0])
     if locations.exists(out) and not cfg.overwrite:
-        raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
+        raise InputError("exists", key="out", value=cfg.out, remedy="use another name or overwrite=true")
     if out.endswith(".parquet") and (table := table_around(out)):
-        raise InputError(f"out={cfg.out}: inside table {table}, whose rows it would be among; use another out=")
+        raise InputError(f"inside table {table}, whose rows it would be among", key="out", remedy="use another out=")
 
 
 def _of_runs(cfg: ExportConfig) -> ExportConfig:

@@ -16,7 +16,7 @@ the records' pictures, 300 pixels wide, from that data set's Parquet files; it s
 import sys
 from collections.abc import Callable
 
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.job_tables import plan_table
@@ -72,10 +72,9 @@ def check(cfg: FetchConfig) -> None:
         InputError: a value is not allowed; the message names the key.
     """
     if cfg.verify_only and (cfg.source.name != "urls" or cfg.width is not None):
-        raise InputError("verify_only=true: requires source=urls and no width=")
+        raise InputError("requires source=urls and no width=", key="verify_only", value="true")
     for name, value in (("width", cfg.width), ("unit_rows", cfg.unit_rows), ("source.max_bytes", cfg.source.max_bytes)):
-        if value is not None and value < 1:
-            raise InputError(f"{name}={value}: must be at least 1")
+        check_least(name, 1 if value is None else value, 1)
 
 
 JOB = cli.Job("fetch", FetchConfig, execute, check=check, pools=("fetch",))

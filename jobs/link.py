@@ -107,7 +107,7 @@ def checked(cfg: LinkConfig) -> LinkSettings:
         if uri is None and cfg.method in VECTOR_METHODS:
             raise InputError(f"method={cfg.method} compares vectors: {key}= is required")
         if uri is not None and cfg.method not in VECTOR_METHODS:
-            raise InputError(f"{key}={uri}: method={cfg.method} does not read vectors; omit it")
+            raise InputError(f"method={cfg.method} does not read vectors", key=key, value=uri, remedy="omit it")
     return LinkSettings.part_of(cfg)
 
 

@@ -100,9 +100,8 @@ def _sources(cfg: MarkSpansConfig) -> ItemTables:
         InputError: a table does not exist, is incomplete, or is not a table of items with texts.
     """
     if not cfg.texts:
-        raise InputError(
-            f"texts= is required: the table of the texts to mark, which belong to the items of input={cfg.input}"
-        )
+        why = f"required: the table of the texts to mark, which belong to the items of input={cfg.input}"
+        raise InputError(why, key="texts", value="")
     open_table(cfg.input, "items", key="input")
     return open_sources(
         cfg.input, images=cfg.images, texts=cfg.texts, records=None, fields=(), pictures=cfg.shows_picture

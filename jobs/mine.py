@@ -9,7 +9,6 @@ requires whole words, `match=exact` whole titles; `fold.*` defines which letters
 `limit=n` reads each file only until it has yielded n records.
 """
 
-import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -98,10 +97,7 @@ def execute(cfg: MineConfig) -> Plan | Manifest:
 
 
 def _check_choices(cfg: MineConfig) -> None:
-    if cfg.match not in MATCHES:
-        near = difflib.get_close_matches(cfg.match, MATCHES, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise InputError(f"match={cfg.match}: must be one of {', '.join(MATCHES)}{hint}")
+    check_choice("match", cfg.match, MATCHES)
     check_choice("corpus.name", cfg.corpus.name, CORPORA)
 
 

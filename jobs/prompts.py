@@ -72,7 +72,7 @@ def _fields(template: str) -> list[tuple[str, str | None, str | None, str | None
     try:
         return list(string.Formatter().parse(template))
     except ValueError as error:
-        raise InputError(f"template={template!r}: {error}") from error
+        raise InputError(str(error), key="template", value=template) from error
 
 
 def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> list[dict[str, Any]]:
@@ -89,13 +89,11 @@ def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> 
     pieces = _fields(template)
     fields = {name: bool(layout or conversion) for _, name, layout, conversion in pieces if name is not None}
     if formatted := next((name for name, is_formatted in fields.items() if is_formatted), None):
-        raise InputError(f"template={template!r}: write {{{formatted}}} without format or conversion")
+        raise InputError(f"write {{{formatted}}} without format or conversion", key="template", value=template)
     names = set(fields)
     if missing := sorted(names - set(axes)):
-        raise InputError(
-            f"template={template!r}: no axis {missing[0]!r}; the axes are {', '.join(sorted(axes)) or 'none'}; set "
-            f"axes.{missing[0]}= to its values"
-        )
+        why = f"no axis {missing[0]!r}; the axes are {', '.join(sorted(axes)) or 'none'}"
+        raise InputError(why, key="template", value=template, remedy=f"set axes.{missing[0]}= to its values")
     if unused := sorted(set(axes) - names):
         raise InputError(
             f"the template does not use it; remove it, or add {{{unused[0]}}} to the template",
@@ -131,7 +129,8 @@ def _values(name: str, setting: Any) -> list[str]:
     is_file = isinstance(setting, str) and setting.lower().endswith(".txt")
     entries = _lines(locations.find(setting)[0].uri) if is_file else setting
     if isinstance(entries, str) or not isinstance(entries, Sequence):
-        raise InputError(f"axes.{name}={setting}: must be a list of values, or a .txt file with one value per line")
+        why = "must be a list of values, or a .txt file with one value per line"
+        raise InputError(why, key=f"axes.{name}", value=setting)
     # YAML parses words such as false or null as values of other types.
     if other_types := [
         value for value in entries if isinstance(value, bool) or not isinstance(value, str | int | float)
@@ -139,7 +138,7 @@ def _values(name: str, setting: Any) -> list[str]:
         raise InputError(f"{other_types[0]!r} is not a text; put it in quotes", key=f"axes.{name}", value=setting)
     values = [str(value).strip() for value in entries if str(value).strip()]
     if not values:
-        raise InputError(f"axes.{name}={setting}: has no values; at least one is required")
+        raise InputError("has no values; at least one is required", key=f"axes.{name}", value=setting)
     if duplicate := next((value for value in values if values.count(value) > 1), None):
         raise InputError(f"duplicate {duplicate!r}; name each value once", key=f"axes.{name}", value=setting)
     return values

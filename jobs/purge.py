@@ -110,10 +110,8 @@ def _purge(cfg: PurgeConfig, root: str, excluded: exclusions.Exclusions) -> dict
             changed.removed += pages
         _show("removed", result.rows, result.mentions, changed)
         if changed.unread:
-            raise RunError(
-                f"input={cfg.input}: not read, although a job wrote them: {purged_files.first_names(changed.unread)}; "
-                "remove them or write them again, and run the same command again"
-            )
+            why = f"not read, although a job wrote them: {purged_files.first_names(changed.unread)}"
+            raise RunError(why, key="input", remedy="remove them or write them again, and run the same command again")
         locations.remove([matching.uri_of(root)])
     for table, units in sorted(result.units.items()):
         say(f"  {table}: {quantity(units, 'unit')} rewritten")

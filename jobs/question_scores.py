@@ -62,10 +62,8 @@ def execute(cfg: QuestionScoresConfig) -> Plan | Manifest:
     )
     sets = scene_graph_scores.read_sets(questions)
     if ratings.rows and not _has_answers(cfg, sets):
-        raise InputError(
-            f"input={cfg.input}: no rating of rubric {cfg.questions_rubric!r} is about a set of {cfg.questions}; "
-            "name the table that judge questions= wrote with these questions"
-        )
+        why = f"no rating of rubric {cfg.questions_rubric!r} is about a set of {cfg.questions}"
+        raise InputError(why, key="input", remedy="name the table that judge questions= wrote with these questions")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     kept = scene_graph_scores.kept_rubric()
     plan = plan_table(

@@ -20,7 +20,7 @@ from actors.quantities import quantity
 from actors.rubrics.scene_graphs import SceneGraphInstructions
 from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs.checkpoints.placement import plan_lines
-from jobs.errors import InputError, as_input_error, check_least
+from jobs.errors import InputError, as_input_error, check_choice, check_least
 from jobs.items_from.input_rows import open_file
 from jobs.judging import rating_tables
 from jobs.judging.model_config import check_model
@@ -51,8 +51,7 @@ def execute(cfg: QuestionsConfig) -> Plan | Manifest:
             "questions: exactly one of input= (a file of questions) and texts= (texts about which a model writes "
             "questions) is required"
         )
-    if cfg.faults not in (REFUSE, MARK):
-        raise InputError(f"faults={cfg.faults}: must be one of {REFUSE}, {MARK}")
+    check_choice("faults", cfg.faults, (REFUSE, MARK))
     check_least("unit_rows", cfg.unit_rows, 1)
     outcome = _from_file(cfg) if cfg.input else _by_model(cfg)
     if isinstance(outcome, Manifest):
@@ -63,7 +62,7 @@ def execute(cfg: QuestionsConfig) -> Plan | Manifest:
 def _from_file(cfg: QuestionsConfig) -> Plan | Manifest:
     assert cfg.input is not None
     if cfg.limit is not None:
-        raise InputError(f"limit={cfg.limit}: only with texts=; a file of questions is read as a whole; omit limit=")
+        raise InputError("only with texts=; a file of questions is read as a whole", key="limit", remedy="omit limit=")
     file = open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
     sets, about, rejects = read_questions(file, cfg.columns, faults=cfg.faults)
     rows = [question_row(question, about[set_id]) for set_id, graph in sets.items() for question in graph]
@@ -80,7 +79,7 @@ def _from_file(cfg: QuestionsConfig) -> Plan | Manifest:
 def _by_model(cfg: QuestionsConfig) -> Plan | Manifest:
     assert cfg.texts is not None
     if cfg.samples != 1:
-        raise InputError(f"samples={cfg.samples}: must be 1, because a text has one set of questions")
+        raise InputError("must be 1, because a text has one set of questions", key="samples", value=cfg.samples)
     refuse_absent(cfg.texts)
     try:
         instructions = SceneGraphInstructions.from_dict(cfg.scene_graph)

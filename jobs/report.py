@@ -28,7 +28,7 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_metrics import compute_results
 from jobs.analysis.report_tables import ReportInputs, ReportRatings, open_inputs, rows_of_items, summarize_ratings
 from jobs.analysis.standings import standings
-from jobs.errors import InputError
+from jobs.errors import check_least
 from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.metrics.rated_question import MetricSettings
@@ -66,8 +66,7 @@ class ReportConfig(ReportInputs, RatedFile):
 def check(cfg: ReportConfig) -> None:
     """Raise InputError if the value of a key is not allowed."""
     for key in ("gallery", "gallery_seed"):
-        if (value := getattr(cfg, key)) < 0:
-            raise InputError("must be at least 0", key=key, value=value)
+        check_least(key, getattr(cfg, key), 0)
     metric_settings.check(cfg.metrics)
     check_paper(cfg.paper)
     refuse_idle(cfg)

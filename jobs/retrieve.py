@@ -119,7 +119,7 @@ def _check(cfg: RetrieveConfig) -> None:
     if (cfg.logit_scale is None) != (cfg.logit_bias is None):
         raise InputError("logit_scale= and logit_bias=: set both or neither; a probability needs both")
     if cfg.retry:
-        raise InputError("retry=: neighbors have no status; overwrite=true searches again")
+        raise InputError("neighbors have no status; overwrite=true searches again", key="retry")
     check_device(cfg, cfg.device)
 
 

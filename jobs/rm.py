@@ -53,7 +53,8 @@ def execute(cfg: RmConfig) -> list[str]:
     if not cfg.yes:
         answer = confirm(f"rm: remove {total}?")
         if answer is None:
-            raise InputError("yes=false: cannot ask without a terminal; use yes=true to remove these tables")
+            why = "cannot ask without a terminal"
+            raise InputError(why, key="yes", value="false", remedy="use yes=true to remove these tables")
         if not answer:
             say("rm: nothing removed")
             return []

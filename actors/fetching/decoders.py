@@ -25,6 +25,7 @@ from typing import Any
 from PIL import Image
 
 from actors import ROOT
+from actors.errors import SettingError
 from actors.fetching.decode_worker import ANSWER, DECODE, LENGTH, RENDER
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rendered, decode_rgb, inspect, needs_little
 
@@ -70,7 +71,7 @@ class Decoders:
         bounds = {"width": width, "max_pixels": max_pixels, "processes": self.processes}
         for name, bound in bounds.items():
             if bound is not None and bound < 1:
-                raise ValueError(f"{name}={bound}: must be at least 1")
+                raise SettingError("must be at least 1", name, bound)
         self._settings = json.dumps({"width": width, "max_pixels": max_pixels, "memory_bytes": memory_bytes})
         self._timeout_s = timeout_s
         self._running: set[Process] = set()

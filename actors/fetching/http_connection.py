@@ -14,7 +14,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import aiohttp
 from yarl import URL
 
-from actors.errors import first_line
+from actors.errors import SettingError, first_line
 from actors.fetching.net_safety import BlockedError, Lookup, Rules, address_error, connector
 from actors.fetching.signed_urls import without_secrets
 
@@ -67,7 +67,7 @@ class Bounds:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not value > 0:
-                raise ValueError(f"{name}={value}: must be greater than 0")
+                raise SettingError("must be greater than 0", name, value)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from importlib import metadata
 from typing import Protocol, get_args
 
+from actors.errors import SettingError
 from actors.fetching.wikimedia import Form
 from actors.settings import RuntimeOnly, Settings, check_positive
 
@@ -119,13 +120,13 @@ class RequestSettings(Settings):
         numbers = ("connections", "mbit_s", "attempts", "backoff_s", "max_timeouts", "max_wait_s")
         check_positive(**{name: getattr(self, name) for name in numbers})
         if self.form not in get_args(Form):
-            raise ValueError(f"form={self.form}: must be one of {', '.join(get_args(Form))}")
+            raise SettingError(f"must be one of {', '.join(get_args(Form))}", "form", self.form)
         try:
             api = self.api.format(host="wiki.example")
         except (KeyError, IndexError, ValueError):
             api = ""
         if not api.startswith("https://"):
-            raise ValueError(f"api={self.api}: must be an https:// URL, with {{host}} in place of the wiki's host")
+            raise SettingError("must be an https:// URL, with {host} in place of the wiki's host", "api", self.api)
         super().__post_init__()
 
 

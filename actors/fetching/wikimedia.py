@@ -18,6 +18,7 @@ from html.parser import HTMLParser
 from typing import Literal
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
+from actors.errors import SettingError
 from actors.untrusted import parse_json, whole_number
 
 SERVED_WIDTHS = (20, 40, 60, 120, 250, 330, 500, 960, 1280, 1920, 3840)
@@ -112,7 +113,7 @@ class WikimediaFile:
             ValueError: `width` is not served.
         """
         if form == "served" and width not in SERVED_WIDTHS:
-            raise ValueError(f"width={width}: not served; must be one of {', '.join(map(str, SERVED_WIDTHS))}")
+            raise SettingError(f"not served; must be one of {', '.join(map(str, SERVED_WIDTHS))}", "width", width)
         host = THUMBNAILS if form == "served" else ORIGINALS
         zone = "thumb/archive" if self.stamp else "thumb"
         path = f"{self.project}/{self.wiki}/{zone}/{self.hash}/{_quote(self._stored_name)}"
@@ -219,7 +220,7 @@ def served_width(width: int) -> int:
     """
     served = next((w for w in SERVED_WIDTHS if w >= width), None)
     if width < 1 or served is None:
-        raise ValueError(f"width={width}: must be from 1 to {SERVED_WIDTHS[-1]}")
+        raise SettingError(f"must be from 1 to {SERVED_WIDTHS[-1]}", "width", width)
     return served
 
 

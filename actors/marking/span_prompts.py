@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from actors.errors import SettingError
 from actors.rubrics import checks, pieces
 from actors.rubrics.checks import AS_IS, OPTIONAL_TEXT, REQUIRED_TEXT, TEXTS, Key
 from actors.rubrics.pieces import Piece
@@ -148,11 +149,10 @@ class SpanPrompts:
             ValueError: the method is unknown, or the file has no prompts for it.
         """
         if method not in METHODS:
-            raise ValueError(f"method={method}: must be one of {', '.join(METHODS)}")
+            raise SettingError(f"must be one of {', '.join(METHODS)}", "method", method)
         if method not in self.steps:
-            raise ValueError(
-                f"method={method}: span_prompts {self.name!r} has no steps of it; it has {', '.join(self.steps)}"
-            )
+            why = f"span_prompts {self.name!r} has no steps of it; it has {', '.join(self.steps)}"
+            raise SettingError(why, "method", method)
         return self.steps[method]
 
     def identity(self, method: str) -> str:

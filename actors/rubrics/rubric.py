@@ -42,6 +42,7 @@ from typing import Any
 
 import jinja2
 
+from actors.errors import SettingError
 from actors.rubrics import checks, pieces, rubric_forms
 from actors.rubrics.checks import AS_IS, OPTIONAL_TEXT, REQUIRED_TEXT, TEXTS, Key, or_empty
 from actors.rubrics.people import PeopleVariant, people_variant
@@ -117,9 +118,8 @@ class Rubric:
         """
         chosen = layout or self.layout
         if chosen not in self.layouts:
-            raise ValueError(
-                f"layout={chosen}: rubric {self.name!r} has no such layout; must be one of {', '.join(self.layouts)}"
-            )
+            why = f"rubric {self.name!r} has no such layout; must be one of {', '.join(self.layouts)}"
+            raise SettingError(why, "layout", chosen)
         return chosen
 
     @property

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+from actors.errors import SettingError
+
 CUTS = 6  # attempts before all context is left out; tokens of parts need not add up to those of the whole
 ANSWER_SHARE = 4  # at most a quarter of a model's positions is reserved for its answer
 EMPTY_CONTEXT = ("answer", "skip")  # what to do with an item without context
@@ -36,9 +38,10 @@ def check_options(max_context_tokens: int | None, empty_context: str = EMPTY_CON
         ValueError: a value is not allowed; the message has the key, the value and what is allowed.
     """
     if max_context_tokens is not None and max_context_tokens < 1:
-        raise ValueError(f"max_context_tokens={max_context_tokens}: must be at least 1, or null for the model's limit")
+        why = "must be at least 1, or null for the model's limit"
+        raise SettingError(why, "max_context_tokens", max_context_tokens)
     if empty_context not in EMPTY_CONTEXT:
-        raise ValueError(f"empty_context={empty_context}: must be one of {', '.join(EMPTY_CONTEXT)}")
+        raise SettingError(f"must be one of {', '.join(EMPTY_CONTEXT)}", "empty_context", empty_context)
 
 
 def token_budget(positions: int | None, answer: int) -> int | None:

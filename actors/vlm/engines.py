@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from actors.errors import SettingError
 from actors.vlm import attention, errors, families, memory, model_inputs, packed, shared_prefix
 from actors.vlm.packed import PendingGroups
 from actors.vlm.scoring_requests import AnswerCodes, RequestGroup
@@ -213,7 +214,7 @@ class EngineChoice:
 
     def __init__(self, model: Vlm, *, requested: str, label: str) -> None:
         if requested not in ENGINES:
-            raise ValueError(f"engine={requested}: must be one of {', '.join(ENGINES)}")
+            raise SettingError(f"must be one of {', '.join(ENGINES)}", "engine", requested)
         self._model, self._label, self._requested = model, label, requested
         self.reference: Engine = NaiveEngine(model)
         config = model.config.get_text_config()
@@ -223,10 +224,11 @@ class EngineChoice:
         if requested == "auto":
             names = [name for name in names if name != PackedEngine.name or _wants_packing(model)]
         elif requested != NaiveEngine.name and requested not in names:
-            raise ValueError(
-                f"engine={requested}: does not support {label} of family {model.config.model_type!r} "
-                f"(engines that may: {', '.join([*names, NaiveEngine.name])}); use engine=auto"
+            why = (
+                f"does not support {label} of family {model.config.model_type!r} (engines that may: "
+                f"{', '.join([*names, NaiveEngine.name])}); use engine=auto"
             )
+            raise SettingError(why, "engine", requested)
         else:
             names = [requested]
         self._candidates = [self._engine(name) for name in names]

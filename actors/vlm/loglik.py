@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from actors.errors import SettingError
 from actors.vlm import errors, families, memory, model_inputs, shared_prefix
 from actors.vlm.decoding import advance, encode_once, repeated, run_custom
 from actors.vlm.engines import NaiveEngine, disagreement
@@ -232,9 +233,9 @@ def check_settings(settings: Sequence[DebiasSetting]) -> None:
         raise ValueError("lambdas and thresholds: at least one of each is required")
     for setting in settings:
         if not 0 <= setting.weight < float("inf"):
-            raise ValueError(f"lambda={setting.weight}: must be a finite number of at least 0")
+            raise SettingError("must be a finite number of at least 0", "lambda", setting.weight)
         if not setting.threshold <= 0:  # also refuses NaN
-            raise ValueError(f"threshold={setting.threshold}: a log-likelihood is at most 0; use -inf for no cap")
+            raise SettingError("a log-likelihood is at most 0; use -inf for no cap", "threshold", setting.threshold)
     if len({setting.name for setting in settings}) < len(settings):
         raise ValueError("lambdas or thresholds contain a duplicate")
 

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from actors.errors import SettingError
+
 if TYPE_CHECKING:
     from transformers import BaseImageProcessor
 
@@ -46,9 +48,9 @@ class PixelBounds:
         for name in ("max_pixels", "min_pixels"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise ValueError(f"{name}={value}: must be an integer of at least 1, or null")
+                raise SettingError("must be an integer of at least 1, or null", name, value)
         if self.max_pixels is not None and self.min_pixels is not None and self.min_pixels > self.max_pixels:
-            raise ValueError(f"min_pixels={self.min_pixels}: must not exceed max_pixels={self.max_pixels}")
+            raise SettingError(f"must not exceed max_pixels={self.max_pixels}", "min_pixels", self.min_pixels)
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Return the (width, height) of a picture scaled into the bounds, keeping its aspect ratio."""

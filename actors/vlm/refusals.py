@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from actors.errors import SettingError
 from actors.rubrics import checks
 from actors.rubrics.thoughts import ANY
 
@@ -73,7 +74,7 @@ class RefusalRules:
     @checks.of_file("refusals")
     def __init__(self, rules: Mapping[str, Any]) -> None:
         if not rules:
-            raise ValueError("refusals={}: at least one language is required; refusals=all has all of them")
+            raise SettingError("at least one language is required; refusals=all has all of them", "refusals", "{}")
         self._languages = [_language(str(name), data) for name, data in rules.items()]
 
     def find(self, text: str | None, *, finish_reason: str | None = None) -> Refusal | None:

@@ -6,6 +6,7 @@ Apart from the stages, because the keys of jobs need only these.
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from actors.errors import SettingError
 from actors.settings import ConditionSettings, RuntimeOnly, Settings, check_positive
 from actors.vlm import context
 from actors.vlm.picture_size import PixelBounds
@@ -85,11 +86,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf"):
-            raise ValueError(f"temperature={self.temperature}: must be a finite number of at least 0")
+            raise SettingError("must be a finite number of at least 0", "temperature", self.temperature)
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p={self.top_p}: must be more than 0 and at most 1")
+            raise SettingError("must be more than 0 and at most 1", "top_p", self.top_p)
         if self.max_tokens < 1:
-            raise ValueError(f"max_tokens={self.max_tokens}: must be at least 1")
+            raise SettingError("must be at least 1", "max_tokens", self.max_tokens)
 
 
 @dataclass(kw_only=True)
@@ -153,9 +154,9 @@ class ClosedSettings(RubricSettings, MemorySettings):
 
     def __post_init__(self) -> None:
         if self.engine not in (*ENGINES, "vllm"):
-            raise ValueError(f"engine={self.engine}: must be one of {', '.join((*ENGINES, 'vllm'))}")
+            raise SettingError(f"must be one of {', '.join((*ENGINES, 'vllm'))}", "engine", self.engine)
         if not 0 <= self.rescore_fraction <= 1:
-            raise ValueError(f"rescore_fraction={self.rescore_fraction:g}: must be from 0 to 1")
+            raise SettingError("must be from 0 to 1", "rescore_fraction", self.rescore_fraction)
         super().__post_init__()
 
 

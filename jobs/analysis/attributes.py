@@ -315,9 +315,8 @@ def read_raters(
     for source in sources:
         columns = source.footers[0].schema.names
         if wrong := [name for name in groups if name not in columns]:
-            raise InputError(
-                f"metrics.groups={list(groups)}: no column {wrong[0]} in raters; must be one of {', '.join(columns)}"
-            )
+            why = f"no column {wrong[0]} in raters; must be one of {', '.join(columns)}"
+            raise InputError(why, key="metrics.groups", value=groups)
         for batch in source.batches():
             for row in batch.to_pylist():
                 rater = row["rater"]

@@ -112,7 +112,8 @@ def _check_baseline(groups: Mapping[Key, Sequence[ConditionGroup]], settings: Me
     for key in ("baseline_condition", "reference_condition"):
         if (condition := getattr(settings, key)) is not None and condition not in names:
             listed = ", ".join(repr(name) for name in sorted(names)) or "none"
-            raise InputError(f"metrics.{key}={condition!r}: no rating has this condition; must be one of {listed}")
+            why = f"no rating has this condition; must be one of {listed}"
+            raise InputError(why, key=f"metrics.{key}", value=condition)
 
 
 def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> Iterator[Metric]:

@@ -169,9 +169,9 @@ def check_settings(cfg: RatedFile) -> None:
     check_choice("task", cfg.task, TASKS)
     for key, task in TASK_OF_KEY.items():
         if getattr(cfg, key) and cfg.task != task:
-            raise InputError(f"{key}=: only task={task} uses it; remove the key")
+            raise InputError(f"only task={task} uses it", key=key, remedy="remove the key")
     if cfg.scale and (len(cfg.scale) != 2 or not cfg.scale[0] < cfg.scale[1]):
-        raise InputError(f"scale={cfg.scale}: must be the lowest and the highest answer, such as [1,5]")
+        raise InputError("must be the lowest and the highest answer, such as [1,5]", key="scale", value=cfg.scale)
     if wrong := [name for name, raters in cfg.metrics.ensembles.items() if isinstance(raters, dict)]:
         raise InputError("a file has no rubrics; must be a list of raters (globs)", key=f"metrics.ensembles.{wrong[0]}")
     default = MetricSettings()
@@ -376,10 +376,11 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
     outside = pc.or_(pc.less(ratings["score"], low), pc.greater(ratings["score"], high))
     if (refused := ratings.filter(outside)).num_rows:
         question, score = refused["question"][0].as_py(), refused["score"][0].as_py()
-        raise InputError(
-            f"scale=[{low:g},{high:g}]: the answer {score:g} to {question!r} in {uri} is outside the scale; select "
-            "the questions on this scale with keep_rows.COLUMN=TEXT"
+        why = (
+            f"the answer {score:g} to {question!r} in {uri} is outside the scale; select the questions on "
+            "this scale with keep_rows.COLUMN=TEXT"
         )
+        raise InputError(why, key="scale", value=f"[{low:g},{high:g}]")
 
 
 def _scales(cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter) -> set[str]:

@@ -22,24 +22,24 @@ def check(settings: MetricSettings) -> None:
     Raises:
         InputError: a setting is out of range or names an unknown column, or weights are not a matrix of disagreement.
     """
-    if wrong := [name for name in settings.group_by if name not in GROUP_BY]:
-        raise InputError(f"must be one of {', '.join(GROUP_BY)}", key="metrics.group_by", value=wrong[0])
+    for name in settings.group_by:
+        check_choice("metrics.group_by", name, GROUP_BY)
     for name, matrix in settings.weights.items():
         if any(len(line) != len(matrix) for line in matrix):
-            raise InputError(f"metrics.weights.{name}={matrix}: must be a square matrix")
+            raise InputError("must be a square matrix", key=f"metrics.weights.{name}", value=matrix)
         if any(matrix[i][i] != 0 for i in range(len(matrix))):
-            raise InputError(
-                f"metrics.weights.{name}={matrix}: must be 0 on the diagonal, because equal answers do not disagree"
-            )
+            why = "must be 0 on the diagonal, because equal answers do not disagree"
+            raise InputError(why, key=f"metrics.weights.{name}", value=matrix)
     if wrong := [name for name in settings.ensembles if name in (PEOPLE, MODELS)]:
         raise InputError("this group exists already", key=f"metrics.ensembles.{wrong[0]}", remedy="choose another name")
     for key, setting in _of_raters(settings).items():
         lists = list(setting.values()) if isinstance(setting, Mapping) else [setting]
         if not all(isinstance(globs, list) and all(isinstance(glob, str) for glob in globs) for globs in lists):
-            raise InputError(
-                f"{key}={setting}: must be a list of raters (globs) for all rubrics, such as [qwen*], or a mapping of "
-                "rubrics to lists, such as {century_labels: [qwen*]}"
+            why = (
+                "must be a list of raters (globs) for all rubrics, such as [qwen*], or a mapping of rubrics to "
+                "lists, such as {century_labels: [qwen*]}"
             )
+            raise InputError(why, key=key, value=setting)
     for contrast in settings.contrast:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:

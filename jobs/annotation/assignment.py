@@ -26,10 +26,6 @@ from jobs.store.reading import open_table
 CANDIDATES = 64  # raters with equal loads whose overlaps are compared; 100,000 tasks take 17 s
 
 
-class PlanError(ValueError):
-    """A plan that is not feasible; the message has the numbers."""
-
-
 @dataclass(frozen=True)
 class Rater:
     """A participant, with a group (country, pool, …) and a maximum number of tasks; None: no limit."""
@@ -93,14 +89,14 @@ def assign(
         Tasks by rater, in each rater's order.
 
     Raises:
-        PlanError: duplicate names, a number out of range, or more tasks than the raters can take.
+        InputError: duplicate names, a number out of range, or more tasks than the raters can take.
     """
     _check(items, raters, per_item=per_item, quotas=quotas, shared=shared, audit=audit)
     sets: dict[str, list[str]] = defaultdict(list)
     for item in sorted(items):
         sets[together[item] if together else item].append(item)
     if shared > len(sets):
-        raise PlanError(f"shared={shared}: must be from 0 to the number of sets, {len(sets)}")
+        raise InputError(f"must be from 0 to the number of sets, {len(sets)}", key="shared", value=shared)
     common = set(_rng(seed, "shared").sample(sorted(sets), shared))
     rest = {name: len(members) for name, members in sorted(sets.items()) if name not in common}
     in_common = sum(len(sets[name]) for name in common)
@@ -148,7 +144,7 @@ def _spread(
     for item in sorted(order, key=lambda name: -sets[name]):
         able = {name: tasks for name, tasks in left.items() if remaining[name] >= sets[item]}
         if len(able) < wanted:
-            raise PlanError(
+            raise InputError(
                 f"per_rater: a set of {sets[item]} items needs {wanted} different raters; {len(able)} have room for "
                 "all of it within their limits; raise per_rater=, or name more raters"
             )
@@ -197,40 +193,38 @@ def _check(
 ) -> None:
     for kind, names in (("item", list(items)), ("rater", [rater.name for rater in raters])):
         if not names:
-            raise PlanError(f"{kind}s: a plan needs at least one {kind}")
+            raise InputError(f"{kind}s: a plan needs at least one {kind}")
         if len(set(names)) < len(names):
             duplicate = next(name for name, n in Counter(names).items() if n > 1)
-            raise PlanError(f"{kind}s: duplicate {kind} {duplicate!r}; name each once")
+            raise InputError(f"{kind}s: duplicate {kind} {duplicate!r}; name each once")
     if (per_item is None) == (not quotas):
-        raise PlanError("set either per_item, or quotas by group")
+        raise InputError("set either per_item, or quotas by group")
     numbers = {"per_item": per_item, **{f"quotas.{g}": n for g, n in (quotas or {}).items()}}
     if wrong := next((f"{name}={n}" for name, n in numbers.items() if n is not None and n < 1), None):
-        raise PlanError(f"{wrong}: must be at least 1")
+        raise InputError(f"{wrong}: must be at least 1")
     if not 0 <= shared <= len(items):
-        raise PlanError(f"shared={shared}: must be from 0 to the number of items, {len(items)}")
+        raise InputError(f"must be from 0 to the number of items, {len(items)}", key="shared", value=shared)
     if not 0 <= audit <= 1:
-        raise PlanError(f"audit={audit:g}: must be from 0 to 1")
+        raise InputError("must be from 0 to 1", key="audit", value=audit)
 
 
 def _check_group(name: str, raters: Sequence[Rater], *, items: int, wanted: int, shared: int) -> None:
     of_group, key = (f" of group {name}", f"quotas.{name}={wanted}") if name else ("", f"per_item={wanted}")
     if wanted > len(raters):
-        raise PlanError(
+        raise InputError(
             f"{key}: each item needs {wanted} different raters{of_group}; there are {len(raters)}; name more, or lower "
             "the number"
         )
     small = [rater for rater in raters if rater.limit is not None and rater.limit < shared]
     if small:
-        raise PlanError(
-            f"shared={shared}: rater {small[0].name!r}{of_group} takes at most {small[0].limit} tasks"
-            "; lower shared=, or raise the rater's limit"
-        )
+        why = f"rater {small[0].name!r}{of_group} takes at most {small[0].limit} tasks"
+        raise InputError(why, key="shared", value=shared, remedy="lower shared=, or raise the rater's limit")
     # Gale and Ryser: if all items need equally many raters, a plan exists exactly if the raters can take all tasks and
     # none takes more tasks than there are items.
     capacity = sum(min(items, items if r.limit is None else r.limit - shared) for r in raters)
     if capacity < items * wanted:
         more = f" in addition to {shared} shared ones" if shared else ""
-        raise PlanError(
+        raise InputError(
             f"{key}: {items:,} items x {wanted} raters{of_group} = {items * wanted:,} tasks{more}, but "
             f"{len(raters)} raters can take only {capacity:,}; name more raters, or raise their limits"
         )
@@ -307,17 +301,16 @@ def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str
         header = list(rows[0]) if rows else []
     for column in filter(None, [RATER_COLUMN, group]):
         if column not in header:
-            raise InputError(
-                f"raters={uri}: no column {column}; its columns are {', '.join(header) or 'unknown, it has no rows'}"
-            )
+            why = f"no column {column}; its columns are {', '.join(header) or 'unknown, it has no rows'}"
+            raise InputError(why, key="raters", value=uri)
     raters = []
     for row in rows:
         name = _text(row[RATER_COLUMN])
         if not name:
-            raise InputError(f"raters={uri}: column {RATER_COLUMN} is empty in a row; name every rater")
+            raise InputError(f"column {RATER_COLUMN} is empty in a row; name every rater", key="raters", value=uri)
         group_name = _text(row[group]) if group else ""
         if group and not group_name:
-            raise InputError(f"raters={uri}: rater {name!r} has no {group}; every rater must have one")
+            raise InputError(f"rater {name!r} has no {group}; every rater must have one", key="raters", value=uri)
         raters.append(Rater(name, group_name, _limit(uri, name, row.get(LIMIT_COLUMN), limit)))
     return sorted(raters, key=lambda rater: rater.name)
 
@@ -351,7 +344,7 @@ def _limit(uri: str, name: str, cell: object, default: int | None) -> int | None
     try:
         number = int(_text(cell))
     except ValueError as error:
-        raise InputError(f"raters={uri}: limit {cell!r} of rater {name!r} is not a whole number") from error
+        raise InputError(f"limit {cell!r} of rater {name!r} is not a whole number", key="raters", value=uri) from error
     if number < 0:
-        raise InputError(f"raters={uri}: limit {number} of rater {name!r} must be at least 0")
+        raise InputError(f"limit {number} of rater {name!r} must be at least 0", key="raters", value=uri)
     return number

@@ -14,6 +14,7 @@ from actors.rubrics.people import FreeText
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
 from jobs.annotation.span_labels import SpanLabels
+from jobs.errors import InputError
 
 # Keys by row of the keyboard, without h and v, which pan and move pictures in Label Studio.
 KEYBOARD = ("1234567890", "qwertyuiop", "asdfgjk", "zxcbnm")
@@ -178,9 +179,10 @@ def form(
     elif rubric:
         offered = offered_questions(rubric)
         if unknown := [name for name in questions if name not in offered]:
-            raise ValueError(
-                f"only_questions={unknown[0]}: must be one of {', '.join(offered)}, which rubric {rubric.name} "
-                "asks people"
+            raise InputError(
+                f"must be one of {', '.join(offered)}, which rubric {rubric.name} asks people",
+                key="only_questions",
+                value=unknown[0],
             )
         chosen = [name for name in offered if not questions or name in questions]
         asked = tuple(_form_question(rubric, name) for name in chosen)
@@ -269,7 +271,7 @@ def check_links(links: Sequence[Mapping[str, str]], fields: Sequence[str] = ()) 
     """
     for link in links:
         if set(link) != {"label", "url"}:
-            raise ValueError(f"welfare.links={dict(link)}: must have the keys label and url")
+            raise InputError("must have the keys label and url", key="welfare.links", value=dict(link))
         if urlsplit(_FIELD.sub("", link["url"])).scheme not in ("http", "https", ""):
             raise ValueError(f"welfare.links: url {link['url']!r} must begin with http:// or https://")
         if fields and (unknown := [f for f in _FIELD.findall(link["url"]) if f not in fields]):

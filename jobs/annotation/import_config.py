@@ -88,32 +88,36 @@ def check(cfg: ImportRatingsConfig) -> None:
     check_choice("rater_kind", cfg.rater_kind, RATER_KINDS)
     check_choice("scale", cfg.scale, SCALES)
     if cfg.table == "ratings" and not cfg.rubric and not cfg.answers:
-        raise InputError("rubric= is required, or answers= and scale=, such as answers=[1,2,3,4,5] scale=ordinal")
+        raise InputError(
+            "required, or answers= and scale=, such as answers=[1,2,3,4,5] scale=ordinal", key="rubric", value=""
+        )
     if cfg.table == "remarks" and not cfg.rubric and not cfg.columns.remarks:
         raise InputError(
-            "table=remarks: rubric=NAME with free_texts is required, or columns.remarks={field: column, …} and name="
+            "rubric=NAME with free_texts is required, or columns.remarks={field: column, …} and name=",
+            key="table",
+            value="remarks",
         )
     if cfg.format == "century" and (cfg.table != "ratings" or cfg.rater):
         wrong = f"table={cfg.table}" if cfg.table != "ratings" else f"rater={cfg.rater}"
         raise InputError(f"{wrong}: format=century has ratings whose raters the file names; remove the key")
     if cfg.table == "raters" and cfg.items != "id":
-        raise InputError(f"items={cfg.items}: table=raters has no items; omit it")
+        raise InputError("table=raters has no items", key="items", value=cfg.items, remedy="omit it")
     if cfg.rubric and cfg.answers:
-        raise InputError(f"answers=[{','.join(map(str, cfg.answers))}]: not allowed with rubric=; omit one of the two")
+        raise InputError("not allowed with rubric=", key="answers", value=cfg.answers, remedy="omit one of the two")
     if cfg.duplicates == "sample" and (cfg.table != "ratings" or cfg.columns.sample):
         why = (
             "columns.sample= maps the file's own numbers" if cfg.columns.sample else f"table={cfg.table} has no samples"
         )
-        raise InputError(f"duplicates=sample: {why}; use last, first or refuse")
+        raise InputError(why, key="duplicates", value="sample", remedy="use last, first or refuse")
     if cfg.reports and cfg.table != "ratings":
-        raise InputError(f"reports={cfg.reports}: needs table=ratings, where people report pictures")
+        raise InputError("needs table=ratings, where people report pictures", key="reports", value=cfg.reports)
     for key, kind in (("questions", "question"), ("remarks", "field")):
         mapping = getattr(cfg.columns, key)
         columns = mapping.values() if isinstance(mapping, dict) else [None]
         if key == "questions":  # of several columns, by target
             columns = [name for c in columns for name in ((c.values() or [None]) if isinstance(c, dict) else [c])]
         if mapping is not None and not (columns and all(isinstance(column, str) for column in columns)):
-            raise InputError(f"columns.{key}={mapping}: must be of the form {{{kind}: column, …}}")
+            raise InputError(f"must be of the form {{{kind}: column, …}}", key=f"columns.{key}", value=mapping)
     check_least("reports_min", cfg.reports_min, 1)
 
 
@@ -146,7 +150,7 @@ def files_of(uri: str, format_: str | None) -> list[Object]:
         files = [file for file in files if file.uri.lower().endswith(FORMATS[format_])]
     if not files:
         expected = f"no file of format={format_} ({', '.join(FORMATS[format_])})" if format_ else "no file to read"
-        raise InputError(f"input={uri}: {expected}")
+        raise InputError(expected, key="input", value=uri)
     return files
 
 
@@ -202,11 +206,11 @@ def importer(
     asked = _read_asked(cfg)
     reader = _reader(format_)
     if format_ not in ("csv", "parquet") and any(isinstance(c, dict) for c in (cfg.columns.questions or {}).values()):
-        raise InputError(f"columns.questions=: columns by target are of format=csv or parquet, and this is {format_}")
+        why = f"columns by target are of format=csv or parquet, and this is {format_}"
+        raise InputError(why, key="columns.questions")
     if cfg.table == "spans" and format_ in EXPORTS and asked.span_labels is None:
-        raise InputError(
-            f"table=spans: format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"
-        )
+        why = f"format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"
+        raise InputError(why, key="table", value="spans")
     reading = Reading(
         table=cfg.table,
         columns=cfg.columns,
@@ -271,7 +275,7 @@ def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> 
         return cfg.question or None
     name = questionnaire.question(cfg.question)
     if questionnaire.names and name is None:
-        raise InputError(f"question={cfg.question}: rubric {questionnaire.name} has {', '.join(questionnaire.sets)}")
+        raise InputError(f"rubric {questionnaire.name} has {', '.join(questionnaire.sets)}", key="question")
     return name
 
 

@@ -232,10 +232,11 @@ def remark_fields(rubric: Rubric | None, columns: Mapping[str, str], question: s
     fields = rubric.people.free_texts if rubric.people else ()
     names = [field.name for field in fields]
     if not fields:
-        raise ValueError(
-            f"table=remarks: rubric {rubric.name} has no free_texts in its part people; name a "
-            "rubric that has them, or columns of the file with columns.remarks="
+        why = (
+            f"rubric {rubric.name} has no free_texts in its part people; name a rubric that has them, or "
+            "columns of the file with columns.remarks="
         )
+        raise InputError(why, key="table", value="remarks")
     if unknown := [name for name in columns if name not in names]:
         raise ValueError(
             f"columns.remarks.{unknown[0]}: must be one of {', '.join(names)}, the free texts of rubric {rubric.name}"
@@ -308,7 +309,8 @@ def add_reported(uri: str, reports: Mapping[str, int], *, least: int) -> tuple[i
         except FileNotFoundError:
             text = ""
         except UnicodeDecodeError as error:
-            raise InputError(f"reports={uri}: not a list of exclusions (byte {error.start} is not UTF-8)") from error
+            why = f"not a list of exclusions (byte {error.start} is not UTF-8)"
+            raise InputError(why, key="reports", value=uri) from error
         listed = {line.partition(" #")[0].strip() for line in text_lines(text)}
         new = {picture: n for picture, n in reported.items() if picture not in listed}
         if new:

@@ -237,10 +237,8 @@ class Importer:
         self.first_repeat = f"{self.files[origin['_file']].uri}, position {origin['_position']:,}"
         if self._duplicates == "refuse":
             key = ", ".join(self._annotation_key)
-            raise InputError(
-                f"duplicates=refuse: {self.first_repeat} has the same {key} as an earlier row; "
-                "use last, first or sample"
-            )
+            why = f"{self.first_repeat} has the same {key} as an earlier row"
+            raise InputError(why, key="duplicates", value="refuse", remedy="use last, first or sample")
 
     def write(self, folder: Path, writer: UnitWriter) -> None:
         """Write the rejects and the rows to keep from the spools that `read` wrote to `folder`."""
@@ -434,5 +432,5 @@ def open_item_names(setting: str, *, private: bool) -> ItemNames | None:
     try:
         source = open_table(setting, "items")
     except InputError as error:
-        raise InputError(f"items={setting}: must be id, url or a table of items; {error}") from error
+        raise InputError(f"must be id, url or a table of items; {error}", key="items", value=setting) from error
     return ItemNames(source, private=private)

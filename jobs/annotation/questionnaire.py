@@ -12,6 +12,7 @@ from actors.rubrics.people import PeopleQuestion
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric_questions import ANY, Question
 from actors.status import Status
+from jobs.errors import InputError
 
 ISSUE = "response_issue"  # a question of the form, not of the rubric: is something wrong with the response?
 ISSUE_ANSWERS = ("no", "yes")
@@ -143,15 +144,14 @@ def list_questionnaire(name: str, answers: Sequence[str], *, ordinal: bool) -> Q
     """
     values = tuple(answers)
     if len({fold(value) for value in values}) != len(values) or len(values) < 2:
-        raise ValueError(f"answers=[{','.join(values)}]: at least two are required, all of them different")
+        raise InputError("at least two are required, all of them different", key="answers", value=values)
     try:
         numbers = tuple(float(value) for value in values) if ordinal else ()
     except ValueError as error:
-        raise ValueError(
-            f"answers=[{','.join(values)}]: must be numbers on an ordinal scale ({error}); for words use scale=nominal"
-        ) from error
+        why = f"must be numbers on an ordinal scale ({error}); for words use scale=nominal"
+        raise InputError(why, key="answers", value=values) from error
     if not all(map(math.isfinite, numbers)) or len(set(numbers)) < len(numbers):
-        raise ValueError(f"answers=[{','.join(values)}]: must be different finite numbers on an ordinal scale")
+        raise InputError("must be different finite numbers on an ordinal scale", key="answers", value=values)
     words = {fold(value): index for index, value in enumerate(values)}
     return Questionnaire(name, {}, {}, (), AnswerSet(values, numbers or (None,) * len(values), words))
 

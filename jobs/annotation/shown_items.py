@@ -319,9 +319,8 @@ def _facts(
 ) -> dict[str, dict[str, Any]]:
     fields = sorted({*showing.columns, "page_title", "page_url"})
     if unknown := [name for name in fields if name not in TABLES["records"].columns]:
-        raise InputError(
-            f"show_columns={unknown[0]}: must be columns of records: {', '.join(TABLES['records'].columns)}"
-        )
+        why = f"must be columns of records: {', '.join(TABLES['records'].columns)}"
+        raise InputError(why, key="show_columns", value=unknown[0])
     try:
         check_links(showing.links, [*fields, "image_url", "source_url", *sorted(attributes)])
     except ValueError as error:
@@ -338,7 +337,7 @@ def _by_key(
     """
     if source is None:
         if need:
-            raise InputError(f"{key}= is required: the table of the items' {key}")
+            raise InputError(f"required: the table of the items' {key}", key=key, value="")
         return {}
     ids = pa.array(sorted(wanted), pa.string())
     rows: dict[str, dict[str, Any]] = {}
@@ -437,10 +436,10 @@ def open_shown(key: str, value: Any, *expected: str) -> JoinedTables | None:
     if value is None or patterns == []:
         return None
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
-        raise InputError(f"{key}={value}: must be a table, a glob of tables, or a list of them: {key}=[A,B]")
+        raise InputError(f"must be a table, a glob of tables, or a list of them: {key}=[A,B]", key=key, value=value)
     sources = sorted(open_tables(patterns, *expected, key=key), key=lambda source: source.uri)
     if len(names := sorted({source.name for source in sources})) > 1:
-        raise InputError(f"{key}={value}: holds tables of {' and '.join(names)}; run annotate once for each")
+        raise InputError(f"holds tables of {' and '.join(names)}; run annotate once for each", key=key, value=value)
     return JoinedTables(tuple(sources))
 
 
@@ -472,10 +471,11 @@ def read_own_sets(
         if (name := next((name for name in of_item if name in sets), None))
     }
     if not own_sets:
-        raise InputError(
-            f"questions={cfg.questions}: none of the {len(items):,} items has a set of questions; the set_id of a set "
-            f"must be the {cfg.questions_by!r} of an item (questions_by=), or the id that `questions` gives this text"
+        why = (
+            f"none of the {len(items):,} items has a set of questions; the set_id of a set must be the "
+            f"{cfg.questions_by!r} of an item (questions_by=), or the id that `questions` gives this text"
         )
+        raise InputError(why, key="questions", value=cfg.questions)
     if left_out := len(items) - len(own_sets):
         say(f"  {left_out:,} of {len(items):,} items have no questions and are left out")
     return own_sets

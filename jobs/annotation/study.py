@@ -17,7 +17,7 @@ from actors.rubrics.rubric import Rubric
 from actors.settings import Location, RuntimeOnly
 from jobs.annotation import assignment
 from jobs.annotation import form as forms
-from jobs.annotation.assignment import Assignment, PlanError, Rater, read_raters
+from jobs.annotation.assignment import Assignment, Rater, read_raters
 from jobs.annotation.form import Form, OwnSet, ShownItem, WelfareConfig
 from jobs.annotation.judge_uncertainty import JudgeUncertainty, read_uncertainty
 from jobs.annotation.shown_items import PICTURE_FOLDER, Showing, ShownTables, open_shown
@@ -118,10 +118,10 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
     if rubric:
         own_questions.check(cfg, rubric)
     if cfg.questions and not rubric:
-        raise InputError(f"questions={cfg.questions}: needs a rubric that asks items their own questions, such as dsg")
+        raise InputError("needs a rubric that asks items their own questions, such as dsg", key="questions")
     about_targets = rubric is not None and any(task_targets(cfg, rubric))
     if cfg.target == "group" and not (about_targets and cfg.group):
-        raise InputError("target=group: needs group=, and a rubric that asks about a target")
+        raise InputError("needs group=, and a rubric that asks about a target", key="target", value="group")
     if rubric and cfg.target == "rubric" and not rubric.targets and _asked(cfg, rubric)[0]:
         raise InputError("asks about targets, but has none; add targets, or set target=group", key="rubric")
     return rubric, span_labels
@@ -135,7 +135,7 @@ def open_sources(cfg: AnnotateConfig) -> ShownTables:
     """
     main = open_shown("input", cfg.input, "images", "items")
     if main is None:
-        raise InputError(f"input={cfg.input}: no table there; it must be a table of images or of items")
+        raise InputError("no table there; it must be a table of images or of items", key="input", value=cfg.input)
     tables = {key: open_shown(key, getattr(cfg, key), key) for key in ("images", "records", "texts", "responses")}
     if main.name == "images":
         tables["images"] = main
@@ -226,34 +226,28 @@ def assign_items(
     groups = sorted({rater.group for rater in raters})
     quotas = dict(cfg.quotas or {}) if cfg.per_group is None else dict.fromkeys(groups, cfg.per_group)
     if unknown := next((name for name in quotas if name not in groups), None):
-        raise InputError(
-            f"quotas.{unknown}={quotas[unknown]}: no rater has this {cfg.group}; must be one of {', '.join(groups)}"
-        )
+        why = f"no rater has this {cfg.group}; must be one of {', '.join(groups)}"
+        raise InputError(why, key=f"quotas.{unknown}", value=quotas[unknown])
     if cfg.auditor in {rater.name for rater in raters}:
-        raise InputError(f"auditor={cfg.auditor}: is one of the raters; name a person who has not seen the items")
+        raise InputError("is one of the raters", key="auditor", remedy="name a person who has not seen the items")
     if cfg.files == "group" and cfg.auditor and _stem(cfg.auditor) in map(_stem_of_group, groups):
-        raise InputError(
-            f"auditor={cfg.auditor}: files=group gives the tasks of a group a file of this name; write the auditor's "
-            "name differently"
-        )
+        why = "files=group gives the tasks of a group a file of this name"
+        raise InputError(why, key="auditor", value=cfg.auditor, remedy="write the auditor's name differently")
     sets = {
         _SEPARATOR.join([item, target]): label
         for item, label in items.items()
         for target in ((own_sets[item].set_id,) if item in own_sets else targets)
     }
-    try:
-        return assignment.assign(
-            list(sets),
-            raters,
-            seed=cfg.seed,
-            per_item=cfg.per_item,
-            quotas=quotas or None,
-            shared=cfg.shared,
-            audit=cfg.audit,
-            together=sets if cfg.together else None,
-        )
-    except PlanError as error:
-        raise as_input_error(error) from error
+    return assignment.assign(
+        list(sets),
+        raters,
+        seed=cfg.seed,
+        per_item=cfg.per_item,
+        quotas=quotas or None,
+        shared=cfg.shared,
+        audit=cfg.audit,
+        together=sets if cfg.together else None,
+    )
 
 
 def assignment_rows(
@@ -443,9 +437,10 @@ def check_keys(cfg: AnnotateConfig) -> None:
         present = ", ".join(plans) or "none"
         raise InputError(f"per_item=, per_group= or quotas= is required: exactly one ({present} is given)")
     if cfg.quotas and not (isinstance(cfg.quotas, dict) and all(type(n) is int for n in cfg.quotas.values())):
-        raise InputError(f"quotas={cfg.quotas}: must be of the form {{group: raters per item, …}}")
+        raise InputError("must be of the form {group: raters per item, …}", key="quotas", value=cfg.quotas)
     if ("per_group" in plans or "quotas" in plans) and cfg.group is None:
-        raise InputError("group= is required with per_group= and quotas=: the column of raters that names the group")
+        why = "required with per_group= and quotas=: the column of raters that names the group"
+        raise InputError(why, key="group", value="")
     cfg.draw.check()
     if (cfg.draw.method == UNCERTAIN) != bool(cfg.ratings) and not (cfg.plan and cfg.ratings):
         raise InputError(
@@ -453,7 +448,8 @@ def check_keys(cfg: AnnotateConfig) -> None:
             "is only for plan=true"
         )
     if cfg.draw.method == UNCERTAIN and not cfg.rubric:
-        raise InputError("draw.method=uncertain: needs rubric=, the questions about which judges are uncertain")
+        why = "needs rubric=, the questions about which judges are uncertain"
+        raise InputError(why, key="draw.method", value="uncertain")
     table_plan.check_limit(cfg.limit)
     if bool(cfg.audit) != bool(cfg.auditor):
         raise InputError("audit= and auditor= go together: the share of tasks, and the person who repeats them")

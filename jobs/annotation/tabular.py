@@ -321,9 +321,9 @@ def _check_columns(header: Sequence[str], reading: Reading, roles: Mapping[str, 
     """Raise InputError if the file lacks a column that the table or a key needs, or has raters besides rater=."""
     keys = {role: f"columns.{role}={getattr(reading.columns, role) or ''}" for role in roles}
     if reading.rater and "rater" in roles:
+        why = f"{uri} names the raters in its column {JOIN.join(roles['rater'])}"
         raise InputError(
-            f"rater={reading.rater}: {uri} names the raters in its column {JOIN.join(roles['rater'])}; omit rater=, or "
-            "rename the column if it is of something else"
+            why, key="rater", value=reading.rater, remedy="omit rater=, or rename the column if it is of something else"
         )
     missing = [f"{name} ({keys[role]})" for role, names in roles.items() for name in names if name not in header]
     for role in (*NEEDED[reading.table], *MARKED[reading.table]):

@@ -27,7 +27,7 @@ def check_image_models(cfg: Common, models: Sequence[ImageModelConfig]) -> None:
         dtypes.resolve_model(model, cfg, pool="judge")
     if len({model.rater for model in models}) < len(models):
         names = ",".join(model.name for model in models)
-        raise InputError(f"image_models=[{names}]: two have the same checkpoint; name each model once")
+        raise InputError("two have the same checkpoint; name each model once", key="image_models", value=f"[{names}]")
     if not cfg.only_plans:
         from actors.diffusion_models import check_image_model
 

@@ -67,13 +67,12 @@ def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
 
 def _in_archive(uri: str, stream: Any, array: str | None) -> Matrix:
     if array is None:
-        raise InputError(f"corpus.array= is required: {uri} holds several arrays")
+        raise InputError(f"required: {uri} holds several arrays", key="corpus.array", value="")
     with zipfile.ZipFile(stream) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         if array not in names:
-            raise InputError(
-                f"corpus.array={array}: {uri} has no such array; it has {', '.join(sorted(names)) or 'none'}"
-            )
+            why = f"{uri} has no such array; it has {', '.join(sorted(names)) or 'none'}"
+            raise InputError(why, key="corpus.array", value=array)
         entry = archive.getinfo(f"{array}.npy")
         if entry.compress_type != zipfile.ZIP_STORED:
             with archive.open(entry) as member:

@@ -106,7 +106,7 @@ def read_dialect(
     if delimiter is None:
         delimiter = _sniff(text, tabs_first=uri.lower().endswith((".tsv", ".tsv.gz")))
     elif len(delimiter) != 1:
-        raise InputError(f"delimiter={delimiter!r}: one character is needed, as in delimiter=;")
+        raise InputError("one character is needed, as in delimiter=;", key="delimiter", value=delimiter)
     header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
     if any("\0" in name for name in header):
         raise InputError(
@@ -131,7 +131,8 @@ def _decode(uri: str, head: bytes, configured: str | None, key: str) -> tuple[st
         decoder = codecs.getincrementaldecoder(encoding)("replace" if configured else "strict")
         text = decoder.decode(head, final=len(head) < HEAD_BYTES)
     except LookupError as error:
-        raise InputError(f"{key}={configured}: unknown encoding; use for instance utf-8, cp1252 or utf-16") from error
+        why = "unknown encoding"
+        raise InputError(why, key=key, value=configured, remedy="use for instance utf-8, cp1252 or utf-16") from error
     except UnicodeDecodeError as error:
         raise InputError(
             f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}; {_advice(key, 'cp1252')}", place=uri

@@ -120,9 +120,8 @@ def _check_keys(cfg: VectorsConfig) -> None:
     reason = "a table has its own ids and encoder" if cfg.layout == "table" else "arrays alone have no columns"
     for key in unused:
         if getattr(cfg, key) is not None:
-            raise InputError(
-                f"corpus.{key}={getattr(cfg, key)}: layout {cfg.layout} does not use it ({reason}); omit it"
-            )
+            why = f"layout {cfg.layout} does not use it ({reason})"
+            raise InputError(why, key=f"corpus.{key}", value=getattr(cfg, key), remedy="omit it")
 
 
 def _tables(cfg: VectorsConfig) -> VectorCorpus:
@@ -140,9 +139,8 @@ def _tables(cfg: VectorsConfig) -> VectorCorpus:
 
 def _declared_space(cfg: VectorsConfig) -> VectorSpace:
     if cfg.embedder is None:
-        raise InputError(
-            f"corpus.embedder.checkpoint= is required: files of layout {cfg.layout} do not name their encoder"
-        )
+        why = f"required: files of layout {cfg.layout} do not name their encoder"
+        raise InputError(why, key="corpus.embedder.checkpoint", value="")
     try:
         facts = encoder_facts(cfg.embedder)
     except InputError as error:
@@ -165,7 +163,7 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
         arrays = CompactList(o for o in files if numbered.search(o.uri))
         partner = _same_number
     if not arrays:
-        raise InputError(f"corpus.path={cfg.path}: no files of corpus.layout={cfg.layout}; change one of the two")
+        raise InputError(f"no files of corpus.layout={cfg.layout}", key="corpus.path", remedy="change one of the two")
     if partner is None:
         yield from ((vectors, None) for vectors in arrays)
         return
@@ -174,7 +172,7 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
     for vectors in arrays:
         meta = partner(vectors.uri)
         if (index := uris.index(meta)) is None:
-            raise InputError(f"corpus.path={cfg.path}: {vectors.uri} needs {meta}, which is missing; copy it there")
+            raise InputError(f"{vectors.uri} needs {meta}, which is missing", key="corpus.path", remedy="copy it there")
         yield vectors, files[index]
 
 
@@ -224,9 +222,9 @@ def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
     """Raise InputError if a Parquet file lacks the id column or a column of the condition."""
     if cfg.id is not None:
         if cfg.id not in schema.names:
-            raise InputError(f"corpus.id={cfg.id}: no such column in {uri}; it has {', '.join(schema.names)}")
+            raise InputError(f"no such column in {uri}; it has {', '.join(schema.names)}", key="corpus.id")
         if pa.types.is_nested(kind := schema.field(cfg.id).type):
-            raise InputError(f"corpus.id={cfg.id}: is {kind} in {uri}; an id must be a text or a number")
+            raise InputError(f"is {kind} in {uri}; an id must be a text or a number", key="corpus.id", value=cfg.id)
     if cfg.where is not None:
         try:
             parse_where(cfg.where, schema)
@@ -237,7 +235,7 @@ def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
 def _corpus(cfg: VectorsConfig, files: Iterable[_File], space: VectorSpace) -> VectorCorpus:
     units = CompactList(_units(files, cfg.unit_mb * 10**6))
     if not units:
-        raise InputError(f"corpus.path={cfg.path}: the files hold no vectors")
+        raise InputError("the files hold no vectors", key="corpus.path", value=cfg.path)
     identity = {
         "layout": cfg.layout,
         "array": cfg.array,

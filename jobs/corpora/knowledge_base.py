@@ -96,10 +96,10 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
             "window_words must be at least 1, and overlap_words from 0 to less than that"
         )
     if config.windows is not None and config.windows < 1:
-        raise InputError(f"knowledge_base.windows={config.windows}: must be at least 1, or null for all")
+        raise InputError("must be at least 1, or null for all", key="knowledge_base.windows", value=config.windows)
     files = [o for o in locations.find(config.path) if o.uri.lower().endswith(SUFFIXES)]
     if not files:
-        raise InputError(f"knowledge_base.path={config.path}: has no {', '.join(SUFFIXES)} file")
+        raise InputError(f"has no {', '.join(SUFFIXES)} file", key="knowledge_base.path", value=config.path)
     required = _source_columns(config.columns)
     for file in files:
         header = column_names(file.uri, config.encoding)

@@ -74,11 +74,11 @@ def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple
                 by_term.setdefault(term, set()).add(source)
                 terms += 1
         if not terms and (len(paths) == 1 or is_file(path)):
-            raise InputError(f"terms.path={path}: has no terms; at least one is required")
+            raise InputError("has no terms; at least one is required", key="terms.path", value=path)
         if not terms:
             say(f"  terms.path={path}: has no terms")
     if not by_term:
-        raise InputError(f"terms.path=[{','.join(paths)}]: no terms; at least one is required")
+        raise InputError("no terms; at least one is required", key="terms.path", value=paths)
     return {term: tuple(sorted(names)) for term, names in sorted(by_term.items())}
 
 
@@ -95,7 +95,7 @@ def read_phrases(path: str) -> set[str]:
     """
     phrases = {phrase.strip() for phrase, _ in _phrases(TermsConfig(path=path), path) if phrase and phrase.strip()}
     if not phrases:
-        raise InputError(f"terms={path}: has no terms; at least one is required")
+        raise InputError("has no terms; at least one is required", key="terms", value=path)
     return phrases
 
 
@@ -103,7 +103,7 @@ def _paths(value: Any) -> list[str]:
     """Return the entries of `terms.path`."""
     paths = [value] if isinstance(value, str) else value
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) and path for path in paths):
-        raise InputError(f"terms.path={value}: must be a table of terms or a file, or a list of them")
+        raise InputError("must be a table of terms or a file, or a list of them", key="terms.path", value=value)
     return list(dict.fromkeys(paths))
 
 
@@ -122,15 +122,13 @@ def _phrases(config: TermsConfig, path: str) -> Iterator[tuple[str | None, str]]
                 _check_length(path, phrase, "a term")
                 yield phrase, config.source or source
     else:
-        raise InputError(f"terms.path={path}: {len(files)} files; name one file or a table of terms")
+        raise InputError(f"{len(files)} files; name one file or a table of terms", key="terms.path", value=path)
 
 
 def _check_length(path: str, phrase: str | None, place: str) -> None:
     if phrase and len(phrase) > LONGEST_TERM:
-        raise InputError(
-            f"terms.path={path}: {place} has {len(phrase):,} characters; a term has at most {LONGEST_TERM:,}; "
-            "shorten or remove it"
-        )
+        why = f"{place} has {len(phrase):,} characters; a term has at most {LONGEST_TERM:,}"
+        raise InputError(why, key="terms.path", value=path, remedy="shorten or remove it")
 
 
 def fingerprint(terms: Mapping[str, tuple[str, ...]]) -> str:
@@ -194,7 +192,8 @@ def _text(uri: str, encoding: str | None) -> str:
     try:
         return data.decode(encoding)
     except LookupError as error:
-        raise InputError(f"terms.encoding={encoding}: unknown encoding; use for instance utf-8 or cp1252") from error
+        why = "unknown encoding; use for instance utf-8 or cp1252"
+        raise InputError(why, key="terms.encoding", value=encoding) from error
     except UnicodeDecodeError as error:
         raise InputError(
             f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}; save it as UTF-8, "

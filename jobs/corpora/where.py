@@ -46,9 +46,9 @@ def parse_where(text: str, schema: pa.Schema) -> Where:
             raise InputError(f"expected `and` or `or` at {parser.next_token[1]!r}")
         passed(schema.empty_table(), expression)
     except InputError as error:
-        raise InputError(f"where={text!r}: {error}") from None
+        raise InputError(str(error), key="where", value=text) from None
     except pa.ArrowException as error:
-        raise InputError(f"where={text!r}: invalid comparison ({first_line(error)})") from error
+        raise InputError(f"invalid comparison ({first_line(error)})", key="where", value=text) from error
     return Where(expression, tuple(dict.fromkeys(parser.columns)))
 
 
@@ -182,7 +182,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None or token.end() == at:
-            raise InputError(f"where={text!r}: syntax error at {text[at:]!r}")
+            raise InputError(f"syntax error at {text[at:]!r}", key="where", value=text)
         kind = token.lastgroup or ""
         tokens.append((kind, token.group(kind)))
         at = token.end()

@@ -147,7 +147,7 @@ def near_duplicates(selection: Selection, facts: CurationFacts, records: TableSo
     try:
         pairs = near_hashes.near_pairs(values, settings.near_distance)
     except near_hashes.TooManyPairsError as error:
-        raise InputError(f"near_distance={settings.near_distance}: {error}; choose a smaller one") from error
+        raise InputError(f"{error}; choose a smaller one", key="near_distance", value=settings.near_distance) from error
     involved = count > 1
     involved[pairs.left] = involved[pairs.right] = True
     candidates = np.flatnonzero(involved[code])
@@ -215,10 +215,12 @@ def draw_records(selection: Selection, records: TableSource, settings: CurationR
         if config.n is not None and len(kept) > config.n:
             by_method = Counter(methods[m] for m in decision.credit[remaining].tolist())
             available = ", ".join(f"{n:,} of {name}" for name, n in sorted(by_method.items()))
-            raise InputError(
-                f"draw.n={config.n}: only records of downsample_from={method} are removed, and the others form "
-                f"{quantity(len(kept), 'group')} ({available}); choose a larger draw.n= or another downsample_from="
+            why = (
+                f"only records of downsample_from={method} are removed, and the others form "
+                f"{quantity(len(kept), 'group')} ({available}); choose a larger draw.n= or another "
+                "downsample_from="
             )
+            raise InputError(why, key="draw.n", value=config.n)
     drawn = draw.drawn(kept=kept)
     decision.drop(remaining[~drawn.mask(keys)], "draw")
     selection.notes.append(
@@ -287,7 +289,7 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Cur
     """
     columns = ["image_id", "rendition", "status", *(["phash"] if hashes else [])]
     if absent := [c for c in columns if c not in source.footers[0].schema.names]:
-        raise InputError(f"images={source.uri}: no column {absent[0]}; use a table that remine fetch wrote")
+        raise InputError(f"no column {absent[0]}; use a table that remine fetch wrote", key="images", value=source.uri)
     missing, fine = np.zeros(len(pictures), bool), np.zeros(len(pictures), bool)
     first = FirstHashes(len(pictures))
     n_others = 0
@@ -302,13 +304,11 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Cur
         if hashes:
             first.add(rows.filter(pa.array(good)), picture[good])
     if len(pictures) and source.rows and n_others == source.rows:
-        raise InputError(
-            f"images={source.uri}: none of its {source.rows:,} pictures belongs to the records; use the images that "
-            "remine fetch wrote for them"
-        )
+        why = f"none of its {source.rows:,} pictures belongs to the records"
+        raise InputError(why, key="images", value=source.uri, remedy="use the images that remine fetch wrote for them")
     hashed = first.rendition >= 0
     if hashes and fine.any() and not hashed.any():
-        raise InputError(f"images={source.uri}: no phash in any row; near_duplicates= needs them")
+        raise InputError("no phash in any row; near_duplicates= needs them", key="images", value=source.uri)
     gone = missing & ~fine
     counts = {"existing": int(fine.sum()), "gone": int(gone.sum()), "unknown": int((~(missing | fine)).sum())}
     return CurationFacts(gone, hashed, first.phash, {**counts, "of_others": n_others})

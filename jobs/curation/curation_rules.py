@@ -188,13 +188,15 @@ class CurationRules:
         """Raise InputError for a value that is not allowed; no table is read."""
         self.draw.check()
         if self.downsample_from is not None and self.draw.n is None:
-            raise InputError(f"downsample_from={self.downsample_from}: only read with draw.n=; set draw.n=, or omit it")
+            why = "only read with draw.n="
+            raise InputError(why, key="downsample_from", value=self.downsample_from, remedy="set draw.n=, or omit it")
         if not 0 <= self.near_distance <= MAX_DISTANCE:
-            raise InputError(f"near_distance={self.near_distance}: must be from 0 to {MAX_DISTANCE} of the 64 bits")
+            why = f"must be from 0 to {MAX_DISTANCE} of the 64 bits"
+            raise InputError(why, key="near_distance", value=self.near_distance)
         check_choice("thumbnails", self.thumbnails, THUMBNAILS)
         check_choice("page_rule.by", self.page_rule.by, PAGES)
         check_choice("near_duplicates", self.near_duplicates, NEAR_MODES)
         check_choice("select", self.select, SELECTIONS)
         if repeated := [name for name, n in Counter(self.precedence).items() if n > 1]:
-            raise InputError(f"precedence=[{','.join(self.precedence)}]: duplicate {repeated[0]}")
+            raise InputError(f"duplicate {repeated[0]}", key="precedence", value=self.precedence)
         self.starter.check()

@@ -52,12 +52,11 @@ class StarterConfig:
         check_choice("starter.unsure", self.unsure, UNSURES)
         check_choice("starter.unlabelled", self.unlabelled, UNLABELLED)
         if not math.isfinite(self.above):
-            raise InputError(f"starter.above={self.above}: must be a finite number")
+            raise InputError("must be a finite number", key="starter.above", value=self.above)
         check_least("starter.per_region", self.per_region, 1)
         if not self.region_by:
-            raise InputError(
-                f"starter.region_by=[]: must name at least one of {PEOPLE}, {MODELS}, {EVERYONE} or a rater"
-            )
+            why = f"must name at least one of {PEOPLE}, {MODELS}, {EVERYONE} or a rater"
+            raise InputError(why, key="starter.region_by", value="[]")
 
 
 @dataclass(frozen=True)
@@ -114,21 +113,19 @@ class RatingReader:
             self._check_question(key, question)
         if len(self._pictures) and not any(self.tally[f"{config.question}/{s.value}"] for s in Status):
             rated = self.tally[f"{config.question}/of other pictures"]
-            raise InputError(
-                f"ratings=: none of the {rated:,} ratings of {config.question} is about these pictures; use ratings of "
-                "the pictures of the records"
-            )
+            why = f"none of the {rated:,} ratings of {config.question} is about these pictures"
+            raise InputError(why, key="ratings", remedy="use ratings of the pictures of the records")
         if self.tally[f"{config.question}/ok"] and not self.count.any():
-            raise InputError(
-                f"starter.question={config.question}: its answers have no scores; choose an ordinal question"
-            )
+            why = "its answers have no scores"
+            raise InputError(why, key="starter.question", value=config.question, remedy="choose an ordinal question")
         for entry in config.region_by:
             if entry not in {*self._raters, *self._kinds, EVERYONE}:
                 raters = ", ".join(sorted(self._raters)) or "none"
-                raise InputError(
-                    f"starter.region_by={entry}: no such rater of {config.region_question} for these pictures; there "
-                    f"are {raters}, and the groups {PEOPLE}, {MODELS} and {EVERYONE}"
+                why = (
+                    f"no such rater of {config.region_question} for these pictures; there are {raters}, and the "
+                    f"groups {PEOPLE}, {MODELS} and {EVERYONE}"
                 )
+                raise InputError(why, key="starter.region_by", value=entry)
         return PictureRatings(self.total, self.count, tuple(self._labels), tuple(self._votes), dict(self.tally))
 
     def _check_question(self, key: str, question: str) -> None:
@@ -137,11 +134,10 @@ class RatingReader:
             return
         asked = sorted({q for r, q in self._seen if rubric in (None, r)})
         if asked:
-            raise InputError(
-                f"starter.{key}={question}: no such question in these ratings; there are {', '.join(asked)}"
-            )
+            why = f"no such question in these ratings; there are {', '.join(asked)}"
+            raise InputError(why, key=f"starter.{key}", value=question)
         rubrics = ", ".join(sorted({r for r, _ in self._seen})) or "none"
-        raise InputError(f"starter.rubric={rubric}: no ratings by this rubric; there are {rubrics}")
+        raise InputError(f"no ratings by this rubric; there are {rubrics}", key="starter.rubric", value=rubric)
 
     def _answers(self, rows: pa.Table, question: str) -> tuple[pa.Table, np.ndarray]:
         """Return the ok answers to `question` about `pictures`, and the pictures' indices; count the others."""
@@ -185,9 +181,8 @@ class RatingReader:
     def _label(self, word: str) -> int:
         if word not in self._labels and len(self._labels) == MAX_LABELS:
             question = self._config.region_question
-            raise InputError(
-                f"starter.region_question={question}: more than {MAX_LABELS} different answers; use a closed question"
-            )
+            why = f"more than {MAX_LABELS} different answers"
+            raise InputError(why, key="starter.region_question", value=question, remedy="use a closed question")
         return self._labels.setdefault(word, len(self._labels))
 
     def _widened(self, number: int) -> np.ndarray:

@@ -65,10 +65,10 @@ def plan_copy(source: str, out: str) -> CopyPlan:
     """
     source, out = locations.absolute(source), locations.absolute(out)
     if f"{out}/".startswith(f"{source}/") or f"{source}/".startswith(f"{out}/"):
-        raise InputError(f"out={out}: must not be input={source}, inside it, or contain it")
+        raise InputError(f"must not be input={source}, inside it, or contain it", key="out", value=out)
     listed = [file for file in locations.listing(source) if not _is_left_out(file.uri)]
     if not listed:
-        raise InputError(f"input={source}: nothing to copy; name a table, or a folder with tables")
+        raise InputError("nothing to copy", key="input", value=source, remedy="name a table, or a folder with tables")
     place.check_creatable(out)
     existing_files = {file.uri: file for file in locations.listing(out)}
     missing, damaged, present = [], [], 0
@@ -80,10 +80,8 @@ def plan_copy(source: str, out: str) -> CopyPlan:
             continue
         if other is not None:
             if not _is_damaged_copy(file, other):
-                raise InputError(
-                    f"out={out}: {target} exists with other content; remove it if it is a damaged copy, or use another "
-                    "out="
-                )
+                why = f"{target} exists with other content; remove it if it is a damaged copy, or use another out="
+                raise InputError(why, key="out", value=out)
             damaged.append(target)
         missing.append((file, target))
     return CopyPlan(out, missing, present, damaged, _incomplete(listed))

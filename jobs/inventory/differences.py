@@ -100,7 +100,8 @@ def compare(a: str, b: str, *, ignored: Sequence[str] = (), tolerance: float = 0
 def _compared(definition: tables.Table, ignored: Sequence[str]) -> dict[str, pa.DataType]:
     columns = {name: kind for name, (kind, _) in definition.columns.items() if name not in definition.key}
     if unknown := [name for name in ignored if name not in columns]:
-        raise InputError(f"ignore={unknown[0]}: not a column to compare; must be one of {', '.join(columns)}")
+        why = f"not a column to compare; must be one of {', '.join(columns)}"
+        raise InputError(why, key="ignore", value=unknown[0])
     return {name: kind for name, kind in columns.items() if name not in ignored}
 
 

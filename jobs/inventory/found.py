@@ -100,7 +100,7 @@ def find_all(places: Sequence[str]) -> list[FoundTable]:
         InputError: `places` is empty, or a place has no table.
     """
     if not places:
-        raise InputError("inputs=[]: name at least one table, or a folder of tables, as in inputs=[R]")
+        raise InputError("name at least one table, or a folder of tables, as in inputs=[R]", key="inputs", value="[]")
     return list({table.uri: table for place in places for table in find_tables(place)}.values())
 
 
@@ -216,7 +216,7 @@ def find_rated_run(place: str) -> RatedRun | None:
     if set(by_kind) == {"ratings"} and not trial_runs:
         return None
     if "ratings" not in by_kind:
-        raise InputError(f"ratings={place}: has tables of {', '.join(sorted(by_kind))}, but none of ratings")
+        raise InputError(f"has tables of {', '.join(sorted(by_kind))}, but none of ratings", key="ratings", value=place)
     ratings, items = ([table.uri for table in by_kind.get(kind, ())] for kind in ("ratings", "items"))
     records, images = (
         max(by_kind[kind], key=lambda table: table.rows).uri if kind in by_kind else None

@@ -373,7 +373,7 @@ def topic_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         InputError: the list of topics is invalid, or there is a list of exclusions, which would have no effect.
     """
     if excluded:
-        raise InputError(f"exclusions={cfg.exclusions}: topics= makes an item without pictures; omit it")
+        raise InputError("topics= makes an item without pictures; omit it", key="exclusions", value=cfg.exclusions)
     try:
         topics = TopicList.from_dict(cfg.topics)
     except ValueError as error:

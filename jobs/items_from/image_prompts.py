@@ -196,10 +196,11 @@ def open_prompts(uri: str, *, texts: str | None, role: str) -> PromptTables:
     source = open_table(uri, "texts", "items", key="input")
     if source.name == "texts":
         if texts:
-            raise InputError(f"texts={texts}: allowed only for a table of items, and input={uri} has texts; omit it")
+            why = f"allowed only for a table of items, and input={uri} has texts"
+            raise InputError(why, key="texts", value=texts, remedy="omit it")
         return PromptTables(source, None)
     if not texts:
-        raise InputError(f"input={uri}: a table of items; set texts= to the table of their texts")
+        raise InputError("a table of items", key="input", value=uri, remedy="set texts= to the table of their texts")
     items = open_sources(uri, images=None, texts=texts, records=None, fields=[role], pictures=False)
     assert items.texts is not None
     if not any(pc.any(_has_role(rows, role)).as_py() for rows in items.texts.batches(["role"])):

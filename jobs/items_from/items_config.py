@@ -158,5 +158,5 @@ def mode_of(cfg: ItemsConfig) -> str:
     names = {key.name for keys in KEYS.values() for key in fields(keys)} - {key.name for key in fields(KEYS[mode])}
     for name in sorted(name for name in names if getattr(cfg, name) != getattr(defaults, name)):
         modes = " or ".join(f"{other}=" for other, keys in KEYS.items() if name in {key.name for key in fields(keys)})
-        raise InputError(f"{name}=: a key of items from {modes}, and {mode}= is given; omit it")
+        raise InputError(f"a key of items from {modes}, and {mode}= is given", key=name, remedy="omit it")
     return mode

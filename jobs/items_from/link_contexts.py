@@ -148,9 +148,10 @@ def pairs(
                 if not exclusion_filter.hit(row["image_id"]):
                     ranks_of[row["image_id"], row["node_id"]][row["method"]] = row["rank"]
             if len(ranks_of) > MAX_PAIRS:
-                raise InputError(f"links=: more than {MAX_PAIRS:,} pairs, too many for people; link fewer pictures")
+                why = f"more than {MAX_PAIRS:,} pairs, too many for people"
+                raise InputError(why, key="links", remedy="link fewer pictures")
     if not ranks_of:
-        raise InputError("links=: the tables have no links to review; see ranks= and exclusions=")
+        raise InputError("the tables have no links to review", key="links", remedy="see ranks= and exclusions=")
     return ranks_of
 
 

@@ -216,11 +216,12 @@ def _check(cfg: ItemsConfig) -> None:
     check_choice("context", cfg.context, CONTEXTS)
     check_least("k", cfg.k, 1)
     if cfg.context != NO_CONTEXT and cfg.kb.path is None:
-        raise InputError(f"context={cfg.context}: kb.path= is required: the folder that remine kb wrote")
+        raise InputError("kb.path= is required: the folder that remine kb wrote", key="context", value=cfg.context)
     if cfg.texts and not cfg.input_items:
-        raise InputError(f"texts={cfg.texts}: allowed only with input_items=, whose texts it has; omit it")
+        raise InputError("allowed only with input_items=, whose texts it has; omit it", key="texts", value=cfg.texts)
     if cfg.context == "gold" and not cfg.input_items:
-        raise InputError("context=gold: input_items= is required: items with an attribute that names the right entity")
+        why = "input_items= is required: items with an attribute that names the right entity"
+        raise InputError(why, key="context", value="gold")
 
 
 def _open(cfg: ItemsConfig) -> dict[str, TableSource]:
@@ -237,10 +238,8 @@ def _open(cfg: ItemsConfig) -> dict[str, TableSource]:
         if cfg.context != "titles":
             tables["articles"] = open_table(locations.join(cfg.kb.path, "articles"), "texts", key="kb.path")
             if not tables["articles"].rows:
-                raise InputError(
-                    f"kb.path={cfg.kb.path}: has no articles, which context={cfg.context} needs; "
-                    "run remine kb with knowledge_base.columns.article="
-                )
+                why = f"has no articles, which context={cfg.context} needs"
+                raise InputError(why, key="kb.path", remedy="run remine kb with knowledge_base.columns.article=")
     return tables
 
 
@@ -251,7 +250,7 @@ def _check_texts(cfg: ItemsConfig, base: TableSource) -> None:
     if any(
         pc.any(pc.greater(pc.list_value_length(rows["text_ids"]), 0)).as_py() for rows in base.batches(["text_ids"])
     ):
-        raise InputError(f"input_items={cfg.input_items}: its items have texts; set texts= to their table")
+        raise InputError("its items have texts; set texts= to their table", key="input_items", value=cfg.input_items)
 
 
 def _gold_names(base: TableSource, attribute: str) -> Hashes:
@@ -267,10 +266,11 @@ def _gold_names(base: TableSource, attribute: str) -> Hashes:
     )
     distinct = sorted({name for name in names if name})
     if not distinct:
-        raise InputError(
-            f"gold_node={attribute}: no item of {base.uri} has this attribute; "
-            "name the one that has the node or the title of the right article"
+        why = (
+            f"no item of {base.uri} has this attribute; name the one that has the node or the title of the "
+            "right article"
         )
+        raise InputError(why, key="gold_node", value=attribute)
     return hash_texts(distinct)
 
 

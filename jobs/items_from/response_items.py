@@ -182,7 +182,7 @@ def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
     """
     for key, value, needed in (("texts", cfg.texts, "input_items"), ("label_questions", cfg.label_questions, "labels")):
         if value and not getattr(cfg, needed):
-            raise InputError(f"{key}={value}: only read with {needed}=; set {needed}=, or omit {key}=")
+            raise InputError(f"only read with {needed}=", key=key, value=value, remedy=f"set {needed}=, or omit {key}=")
     responses = sorted(open_tables(cfg.responses, "responses", key="responses"), key=lambda table: table.uri)
     refuse_shared_keys(responses, groups=("model", "prompt"), row="response")
     asked = open_table(cfg.input_items, "items", key="input_items") if cfg.input_items else None
@@ -433,9 +433,8 @@ def _labels(reduced: Reduced, kinds: Mapping[str, str], by: str) -> QuestionLabe
     }.get(by) or matching(reduced.answers.raters, by)
     if not raters:
         available = ", ".join(reduced.answers.raters)
-        raise InputError(
-            f"labels_by={by}: no such rater of {question}; there are {available}, and {EVERYONE}, {PEOPLE}, {MODELS}"
-        )
+        why = f"no such rater of {question}; there are {available}, and {EVERYONE}, {PEOPLE}, {MODELS}"
+        raise InputError(why, key="labels_by", value=by)
     answers = reduced.answers.of_raters(raters)
     if not answers.values and answers.n:
         raise InputError(f"{question} has too many different answers; name questions with a few", key="label_questions")

@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.ids import content_id
 from jobs.corpora.records import record_columns
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.items_from.input_rows import PICTURE, Cell, Row, UnusableRowError, UserFile, entries, text_of
 from jobs.items_from.items_config import KINDS, ItemsConfig
 from jobs.items_from.named_pictures import NamedPicture, Pictures
@@ -62,18 +62,16 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
             f"columns.pictures= or columns.texts.ROLE= is required; the columns of the file are {available}"
         )
     if empty := [f"separators.{key}" for key, value in vars(cfg.separators).items() if value == ""]:
-        raise InputError(f"{empty[0]}=: empty; set it to the text between entries, or null if a cell is one value")
-    if cfg.kind is not None and cfg.kind not in KINDS:
-        raise InputError(f"kind={cfg.kind}: must be one of {', '.join(KINDS)}")
+        raise InputError("empty; set it to the text between entries, or null if a cell is one value", key=empty[0])
+    if cfg.kind is not None:
+        check_choice("kind", cfg.kind, KINDS)
     if cfg.item_per is not None and cfg.item_per not in texts:
         allowed = ", ".join(texts) or "none; set columns.texts.ROLE="
-        raise InputError(f"item_per={cfg.item_per}: no role of columns.texts; must be one of {allowed}")
+        raise InputError(f"no role of columns.texts; must be one of {allowed}", key="item_per", value=cfg.item_per)
     taken = [name for name in (SET, TEXT_COLUMN) if name in (file.columns if attributes is None else attributes)]
     if cfg.item_per and taken:
-        raise InputError(
-            f"item_per={cfg.item_per}: writes the attribute {taken[0]}, which is also a column; rename the column, or "
-            "omit it from columns.attributes="
-        )
+        why = f"writes the attribute {taken[0]}, which is also a column"
+        raise InputError(why, key="item_per", remedy="rename the column, or omit it from columns.attributes=")
     return roles
 
 
@@ -81,7 +79,7 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
     names = () if value is None else value if isinstance(value, list) else [value]
     # The command line reads the name 3 as a number.
     if not all(isinstance(name, str | int | float) and name != "" and not isinstance(name, bool) for name in names):
-        raise InputError(f"columns.{key}={value}: must be the name of a column, or a list of names")
+        raise InputError("must be the name of a column, or a list of names", key=f"columns.{key}", value=value)
     return tuple(map(str, names))
 
 

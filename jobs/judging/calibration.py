@@ -65,13 +65,13 @@ def checked_question(cfg: CalibrateConfig) -> Question | None:
     check_choice("criterion", cfg.criterion, CRITERIA)
     check_choice("choose_on", cfg.choose_on, HALVES)
     if cfg.split_by and not cfg.items:
-        raise InputError(f"split_by={cfg.split_by}: set items= to the tables with this attribute")
+        raise InputError("set items= to the tables with this attribute", key="split_by", value=cfg.split_by)
     if cfg.criterion == "pearson":
         if not cfg.reference or cfg.threshold is not None:
-            raise InputError("criterion=pearson: reference= is required, and threshold= is not allowed")
+            raise InputError("reference= is required, and threshold= is not allowed", key="criterion", value="pearson")
         return None
     if not cfg.items or cfg.reference:
-        raise InputError("criterion=f1: items= with gold is required, and reference= is not allowed")
+        raise InputError("items= with gold is required, and reference= is not allowed", key="criterion", value="f1")
     try:
         questions = Rubric.from_dict(cfg.rubric).questions
     except ValueError as error:
@@ -104,9 +104,8 @@ def halves(items: Iterable[str], seed: int, keys: Mapping[str, str] | None = Non
     parts = {}
     for item in items:
         if keys is not None and item not in keys:
-            raise InputError(
-                f"split_by=: item {item} does not have the attribute; omit split_by=, or set it to another attribute"
-            )
+            why = f"item {item} does not have the attribute"
+            raise InputError(why, key="split_by", remedy="omit split_by=, or set it to another attribute")
         parts[item] = half_of(keys[item] if keys is not None else item, seed)
     return parts
 
@@ -166,7 +165,7 @@ def facts(source: TableSource) -> tuple[str, list[str]]:
             values.update(pc.unique(batch[name]).to_pylist())
     bases = {condition.rpartition("; ")[0] for condition in names["condition"]}
     if names["method"] != {METHOD} or len(bases) != 1:
-        raise InputError(f"input={source.uri}: must be ratings by remine loglik under one condition")
+        raise InputError("must be ratings by remine loglik under one condition", key="input", value=source.uri)
     return bases.pop(), sorted(names["rater"])
 
 
@@ -185,7 +184,8 @@ def read_reference(pattern: str | None) -> Reference:
                     entry[0] += row["score"]
                     entry[1] += 1
     if pattern and not sums:
-        raise InputError(f"reference={pattern}: none of its ratings has a score; name ratings on an ordinal scale")
+        why = "none of its ratings has a score"
+        raise InputError(why, key="reference", value=pattern, remedy="name ratings on an ordinal scale")
     return {key: total / n for key, (total, n) in sums.items()}
 
 
@@ -240,10 +240,8 @@ def choose(
             best = (value, at, setting)
     if best is None:
         needs = "no right label" if criterion == "f1" else "fewer than three different pairs with people's ratings"
-        raise InputError(
-            f"choose_on={half}: {criterion} is undefined for every setting: {needs} among the items of this half; "
-            "set another seed= or choose_on=, or add items"
-        )
+        why = f"{criterion} is undefined for every setting: {needs} among the items of this half"
+        raise InputError(why, key="choose_on", value=half, remedy="set another seed= or choose_on=, or add items")
     value, at, setting = best
     values, right = scores.get(other, {}).get(setting, ([], []))
     value_of_other, _ = _value(values, right, criterion=criterion, threshold=at)

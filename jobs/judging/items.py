@@ -88,9 +88,9 @@ class ItemTables:
             objects = table.by_unit()
             matches = [objects.get(u.name) or objects.get(parent) for u, parent in zip(units, parents, strict=True)]
             if self.items.name == "images" and units and not any(matches):
+                why = f"{self.items.uri} was not fetched for it (they have no unit in common)"
                 raise InputError(
-                    f"{name}={table.uri}: {self.items.uri} was not fetched for it (they have no unit in common); "
-                    f"set {name}= to the table that remine fetch read"
+                    why, key=name, value=table.uri, remedy=f"set {name}= to the table that remine fetch read"
                 )
             if all(matches):
                 inputs_by_table.append([source for source in matches if source is not None])
@@ -138,13 +138,14 @@ def open_sources(
         key = f"images={images}" if images else f"texts={texts}"
         raise InputError(f"{key}: allowed only for a table of items, and input={uri} is a table of images; omit it")
     if main.name == "items" and pictures and not images:
-        raise InputError(f"input={uri}: a table of items, and the prompt shows a picture; name its table with images=")
+        why = "a table of items, and the prompt shows a picture"
+        raise InputError(why, key="input", value=uri, remedy="name its table with images=")
     if TEXT_FIELD in fields and not texts:
-        raise InputError(f"input={uri}: the prompt uses the items' texts; set texts=, and input= to a table of items")
+        why = "the prompt uses the items' texts"
+        raise InputError(why, key="input", value=uri, remedy="set texts=, and input= to a table of items")
     if records and main.name == "images" and fields and not set(fields) & set(TABLES["records"].columns):
-        raise InputError(
-            f"records={records}: no context field of the prompt ({', '.join(fields)}) is a column of records; omit it"
-        )
+        why = f"no context field of the prompt ({', '.join(fields)}) is a column of records"
+        raise InputError(why, key="records", value=records, remedy="omit it")
     return ItemTables(
         main,
         images=open_table(images, "images", key="images") if images else None,

@@ -224,11 +224,12 @@ def read_rubrics(sources: Sequence[TableSource]) -> Rubrics:
         for name, digest in _names_and_hashes(source, kept):
             other, anchor, uri = first.setdefault(name, (digest, kept, source.uri))
             if other != digest and not _asks_the_same(kept, anchor):
-                raise InputError(
-                    f"ratings={uri}: it and {source.uri} have different rubrics called {name!r} "
-                    "(questions, answers, labels or scores differ); report them separately, or rename one rubric (for "
-                    "remine import_ratings answers= with name=) and write its ratings again"
+                why = (
+                    f"it and {source.uri} have different rubrics called {name!r} (questions, answers, labels or "
+                    "scores differ); report them separately, or rename one rubric (for remine import_ratings "
+                    "answers= with name=) and write its ratings again"
                 )
+                raise InputError(why, key="ratings", value=uri)
     return Rubrics({kept.name: kept for _, kept, _ in first.values() if kept}, tuple(without))
 
 

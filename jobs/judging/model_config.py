@@ -135,9 +135,9 @@ def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:
     _check_form(cfg, local_only=False)
     check_template(name, cfg.model.template, revision=revision)
     if shown_by and not sees_pictures:
-        raise ValueError(
-            f"model.checkpoint={cfg.model.checkpoint}: does not accept pictures, and {shown_by} shows one; "
-            "use a vision-language model, or a prompt whose order has no `picture`"
+        why = f"does not accept pictures, and {shown_by} shows one"
+        raise InputError(
+            why, key="model.checkpoint", remedy="use a vision-language model, or a prompt whose order has no `picture`"
         )
     dtype = dtype_of(cfg.model, cfg.resources.judge)
     is_vllm = getattr(cfg, "engine", None) == "vllm"

@@ -34,14 +34,10 @@ def check(cfg: OwnQuestionsConfig, rubric: Rubric) -> None:
         InputError: the rubric asks each item its own questions and there is no table of them, or the reverse.
     """
     if rubric.asks_own_questions and not cfg.questions:
-        raise InputError(
-            f"questions=null: rubric {rubric.name!r} asks each item its own questions; set questions= to their table "
-            "(remine questions)"
-        )
+        why = f"rubric {rubric.name!r} asks each item its own questions"
+        raise InputError(why, key="questions", value="null", remedy="set questions= to their table (remine questions)")
     if cfg.questions and not rubric.asks_own_questions:
-        raise InputError(
-            f"questions={cfg.questions}: rubric {rubric.name!r} has its own questions; omit it, or set rubric=dsg"
-        )
+        raise InputError(f"rubric {rubric.name!r} has its own questions; omit it, or set rubric=dsg", key="questions")
 
 
 def check_tables(cfg: OwnQuestionsConfig, sources: ItemTables) -> None:
@@ -51,10 +47,8 @@ def check_tables(cfg: OwnQuestionsConfig, sources: ItemTables) -> None:
         InputError: the input is a table of images.
     """
     if cfg.questions and sources.items.name != "items":
-        raise InputError(
-            f"input={sources.items.uri}: a table of images, which lack the field {cfg.questions_by!r} that identifies "
-            "their questions; set input= to a table of items"
-        )
+        why = f"a table of images, which lack the field {cfg.questions_by!r} that identifies their questions"
+        raise InputError(why, key="input", value=sources.items.uri, remedy="set input= to a table of items")
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def check(cfg: ModelRunConfig) -> None:
     """Raise InputError for a value of `show_prompts` that is not allowed."""
     check_least("show_prompts", cfg.show_prompts, 0)
     if cfg.show_prompts and not cfg.only_plans:
-        raise InputError(f"show_prompts={cfg.show_prompts}: only used with plan=true; add it, or omit show_prompts=")
+        raise InputError("only used with plan=true", key="show_prompts", remedy="add it, or omit show_prompts=")
 
 
 def lines(cfg: ModelRunConfig, units: Iterable[Unit], reader: ItemReader, stages: Sequence[Stage]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from actors.rubric_rater import RubricRater, sampled_ratings
 from actors.rubrics.rubric import Rubric
 from actors.rubrics.rubric import identity as rubric_identity
 from actors.vlm.settings import ClosedSettings, ModelSettings, ReasoningSettings, RubricSettings, SamplingSettings
-from jobs.errors import InputError, as_input_error
+from jobs.errors import InputError, as_input_error, check_choice
 from jobs.judging import engine_choice, kept_rubric, own_questions, prompt_trial, vllm_engine
 from jobs.judging.engine_choice import ChosenEngine, Sampler
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
@@ -113,18 +113,16 @@ def check_method(cfg: MethodConfig) -> None:
     Raises:
         ValueError: the method is unknown, or a key that the method does not have differs from its default.
     """
-    if cfg.method not in METHODS:
-        raise ValueError(f"method={cfg.method}: must be one of {', '.join(METHODS)}")
+    check_choice("method", cfg.method, METHODS)
     allowed = {field.name for field in fields(METHODS[cfg.method])}
     for name, settings in METHODS.items():
         for field in fields(settings):
             value = getattr(cfg, field.name)
             if field.name not in allowed and value != field.default:
-                raise ValueError(
-                    f"{field.name}={value}: method={cfg.method} has no such key; omit it, or set method={name}"
-                )
+                why = f"method={cfg.method} has no such key"
+                raise InputError(why, key=field.name, value=value, remedy=f"omit it, or set method={name}")
     if cfg.method == "reasoned" and cfg.engine not in REASONING_ENGINES:
-        raise ValueError(f"engine={cfg.engine}: must be one of {', '.join(REASONING_ENGINES)} with method=reasoned")
+        raise InputError(f"must be one of {', '.join(REASONING_ENGINES)} with method=reasoned", key="engine")
 
 
 def _check_family(cfg: MethodConfig) -> None:
@@ -140,10 +138,11 @@ def _check_family(cfg: MethodConfig) -> None:
 
     config = load_config(cfg.model.checkpoint, revision=cfg.model.revision)
     if cfg.engine not in (supported := supporting(config.get_text_config())):
-        raise InputError(
-            f"engine={cfg.engine}: does not support {cfg.model.checkpoint} of family {config.model_type!r} (engines "
-            f"that may: {', '.join([*supported, 'naive'])}); use engine=auto"
+        why = (
+            f"does not support {cfg.model.checkpoint} of family {config.model_type!r} (engines that may: "
+            f"{', '.join([*supported, 'naive'])})"
         )
+        raise InputError(why, key="engine", value=cfg.engine, remedy="use engine=auto")
 
 
 def open_job(cfg: MethodConfig, checked: CheckedKeys) -> JudgingJob:

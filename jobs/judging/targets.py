@@ -50,9 +50,9 @@ def read_targets(setting: Any) -> tuple[str, ...] | None:
         entries = [line.partition(" #")[0] for line in _lines(str(setting)) if not line.lstrip().startswith("#")]
     labels = [label for entry in entries if (label := entry.strip())]
     if not labels:
-        raise InputError(f"targets={setting}: has no labels; name at least one")
+        raise InputError("has no labels", key="targets", value=setting, remedy="name at least one")
     if duplicate := next((label for label in labels if labels.count(label) > 1), None):
-        raise InputError(f"targets={setting}: duplicate label {duplicate!r}; name each label once")
+        raise InputError(f"duplicate label {duplicate!r}", key="targets", value=setting, remedy="name each label once")
     return tuple(labels)
 
 
@@ -65,17 +65,19 @@ def _lines(name: str) -> list[str]:
     except InputError as error:
         lists = ", ".join(sorted(path.stem for path in LISTS.glob("*.txt")))
         if name.endswith(".txt") or "/" in name:
-            raise InputError(f"targets={name}: does not exist{path_hint(locations.absolute(name))}") from error
-        raise InputError(
-            f"targets={name}: no such file, and no such list in conf/target_lists ({lists}); "
-            f"a label is written as a list, targets=[{name}]"
-        ) from error
+            why = f"does not exist{path_hint(locations.absolute(name))}"
+            raise InputError(why, key="targets", value=name) from error
+        why = (
+            f"no such file, and no such list in conf/target_lists ({lists}); a label is written as a list, "
+            f"targets=[{name}]"
+        )
+        raise InputError(why, key="targets", value=name) from error
     with locations.named_errors(name):
         data = locations.read_bytes(file.uri)
     try:
         return text_lines(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise InputError(f"targets={name}: must be a text file in UTF-8 (byte {error.start})") from error
+        raise InputError(f"must be a text file in UTF-8 (byte {error.start})", key="targets", value=name) from error
 
 
 def count_ratings(
@@ -119,7 +121,7 @@ def count_labels(
     """
     if source.name != "items":
         if not labels:
-            raise InputError(f"targets=null: {asker}; set targets=")
+            raise InputError(asker, key="targets", value="null", remedy="set targets=")
         per_item = once + per_label * len(labels)
         return RatingCounts(per_item, source.rows * per_item)
     total = without_targets = 0
@@ -127,7 +129,7 @@ def count_labels(
         counts = ratings_per_item(batch, per_label=per_label, once=once, labels=len(labels))
         total, without_targets = total + sum(counts), without_targets + counts.count(once)
     if without_targets:
-        raise InputError(f"targets=null: {without_targets} items have no targets; set targets=")
+        raise InputError(f"{without_targets} items have no targets", key="targets", value="null", remedy="set targets=")
     return RatingCounts(partial(ratings_per_item, per_label=per_label, once=once, labels=len(labels)), total)
 
 

@@ -4,6 +4,7 @@ import importlib.util
 from importlib import metadata
 
 from actors.vlm.model_checks import head_counts
+from jobs.errors import InputError
 from jobs.judging.model_config import EngineConfig
 from jobs.runtime.command_line import extras
 
@@ -35,27 +36,27 @@ def is_possible(cfg: EngineConfig) -> bool:
 def _check(cfg: EngineConfig) -> None:
     plans_it = cfg.only_plans and cfg.engine == NAME  # for machines that have it
     if importlib.util.find_spec(NAME) is None and not plans_it:
-        raise ValueError(f"engine={NAME}: the package is not installed; install it with {extras.command(NAME)}")
+        why = "the package is not installed"
+        raise InputError(why, key="engine", value=NAME, remedy=f"install it with {extras.command(NAME)}")
     gpus = cfg.resources.judge.num_gpus
     if gpus != int(gpus):
-        raise ValueError(
-            f"resources.judge.num_gpus={gpus:g}: engine={NAME} needs whole GPUs; use 1, or another engine="
-        )
+        why = f"engine={NAME} needs whole GPUs"
+        raise InputError(why, key="resources.judge.num_gpus", value=gpus, remedy="use 1, or another engine=")
     if cfg.model.device_map not in ("auto", "cpu"):
-        raise ValueError(f"model.device_map={cfg.model.device_map}: engine={NAME} uses all GPUs of an actor; use auto")
+        raise InputError(f"engine={NAME} uses all GPUs of an actor", key="model.device_map", remedy="use auto")
     if cfg.model.offload:
-        raise ValueError(
-            f"model.offload=true: engine={NAME} keeps all weights on the GPUs; use false, or another engine="
-        )
+        why = f"engine={NAME} keeps all weights on the GPUs"
+        raise InputError(why, key="model.offload", value="true", remedy="use false, or another engine=")
     if cfg.only_plans or (devices := int(gpus)) < 2:
         return
     heads = head_counts(cfg.model.checkpoint, revision=cfg.model.revision)
     if not heads.fit(devices):
         numbers = ", ".join(str(number) for number in range(1, heads.queries + 1) if heads.fit(number))
-        raise ValueError(
-            f"resources.judge.num_gpus={devices}: engine={NAME} splits the attention heads of {cfg.model.checkpoint} "
-            f"evenly ({heads.queries}, of keys {heads.keys}, of pictures {heads.pictures or 0}); use one of {numbers}"
+        why = (
+            f"engine={NAME} splits the attention heads of {cfg.model.checkpoint} evenly ({heads.queries}, of "
+            f"keys {heads.keys}, of pictures {heads.pictures or 0})"
         )
+        raise InputError(why, key="resources.judge.num_gpus", value=devices, remedy=f"use one of {numbers}")
 
 
 def batches(engine: str) -> int:

@@ -46,13 +46,11 @@ def open_vectors(uri: str, embeddings: str | None) -> ItemTables:
     source = open_table(uri, "embeddings", "images", "items", key="input")
     if source.name != "items":
         if embeddings:
-            raise InputError(
-                f"embeddings={embeddings}: allowed only for a table of items, and input={uri} is a table of "
-                f"{source.name}; omit it"
-            )
+            why = f"allowed only for a table of items, and input={uri} is a table of {source.name}"
+            raise InputError(why, key="embeddings", value=embeddings, remedy="omit it")
         return ItemTables(source)
     if not embeddings:
-        raise InputError(f"input={uri}: a table of items; set embeddings= to the vectors of their pictures")
+        raise InputError("a table of items; set embeddings= to the vectors of their pictures", key="input", value=uri)
     return ItemTables(source, vectors=open_table(embeddings, "embeddings", key="embeddings"))
 
 
@@ -160,12 +158,11 @@ def read_template(name: str) -> Any:
     uri = locations.absolute(name) if name.endswith(".yaml") else str(TEMPLATES / f"{name}.yaml")
     shipped = sorted(path.stem for path in TEMPLATES.glob("*.yaml"))
     if not name.endswith(".yaml") and name not in shipped:
-        raise InputError(
-            f"template={name}: no such template; must be one of {', '.join(shipped)}, or your own .yaml file"
-        )
+        why = f"no such template; must be one of {', '.join(shipped)}, or your own .yaml file"
+        raise InputError(why, key="template", value=name)
     with locations.named_errors(uri):
         data = locations.read_bytes(uri)
     try:
         return yaml.safe_load(data.decode("utf-8-sig"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"template={name}: not valid YAML ({first_line(error)})") from error
+        raise InputError(f"not valid YAML ({first_line(error)})", key="template", value=name) from error

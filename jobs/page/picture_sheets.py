@@ -70,7 +70,8 @@ def sheet_rows(neighbors: TableSource, prompts: TableSource, exclusion_filter: E
     for batch in neighbors.batches(["query_id", "rank", "item_id", "score"]):
         for row in batch.to_pylist():
             if row["query_id"] not in texts:
-                raise InputError(f"neighbors={neighbors.uri}: query {row['query_id']} is not in prompts={prompts.uri}")
+                why = f"query {row['query_id']} is not in prompts={prompts.uri}"
+                raise InputError(why, key="neighbors", value=neighbors.uri)
             if not exclusion_filter.hit(row["item_id"]):
                 prompt = texts[row["query_id"]]
                 by_query[row["query_id"]].append(
@@ -177,7 +178,7 @@ def check_links_place(out: str) -> None:
         InputError: `out` contains an index.html without the CSV that this job writes next to it.
     """
     if locations.exists(locations.join(out, PAGE)) and not locations.exists(locations.join(out, RANKINGS)):
-        raise InputError(f"out={out}: this job did not write its {PAGE}; choose another folder")
+        raise InputError(f"this job did not write its {PAGE}", key="out", value=out, remedy="choose another folder")
 
 
 def rankings_csv(shown: Sequence[LinkExample]) -> bytes:

@@ -81,7 +81,7 @@ def check_paper(settings: PaperSettings) -> None:
     if settings.name is None:
         return
     if settings.name not in PAPERS:
-        raise InputError(f"paper.name={settings.name}: no such paper; must be one of {', '.join(PAPERS)}")
+        raise InputError(f"no such paper; must be one of {', '.join(PAPERS)}", key="paper.name", value=settings.name)
     if wrong := [entry for entry in settings.names if not all(entry.partition("="))]:
         raise InputError(f"{wrong[0]!r}: must be GLOB=NAME, such as 'my-model*=GPT-4 Omni'", key="paper.names")
     for name, table in settings.printed.items():

@@ -183,10 +183,8 @@ def read(root: str, listed: str) -> Journal | None:
         return None
     content = read_json(uri)
     if content.get("listed") != listed:
-        raise InputError(
-            f"exclusions=: {uri} belongs to an interrupted purge with another list; complete that purge first, by "
-            "running it again with its list"
-        )
+        why = f"{uri} belongs to an interrupted purge with another list"
+        raise InputError(why, key="exclusions", remedy="complete that purge first, by running it again with its list")
     return Journal(content["purge"], listed, Gone(*(set(content[part]) for part in PARTS)))
 
 

@@ -66,7 +66,7 @@ def uris_below(root: str) -> list[str]:
     end = f"/{FOLDER}/{IDENTITY}"
     uris = [file.uri.removesuffix(end) for file in locations.listing(root) if file.uri.endswith(end)]
     if not uris:
-        raise InputError(f"input={root}: no table here or below; name a table, or the folder of a run")
+        raise InputError("no table here or below; name a table, or the folder of a run", key="input", value=root)
     return uris
 
 
@@ -97,10 +97,8 @@ def check_list(tables: Sequence[TableSource], listed: Exclusions) -> None:
         except FileNotFoundError:
             continue
         if missing := kept - listed.marks:
-            raise InputError(
-                f"exclusions=: the list lacks pictures that {table.uri} excludes ({len(missing):,} marks in its "
-                f"_run/{KEPT}); use the earlier list with the new entries added"
-            )
+            why = f"the list lacks pictures that {table.uri} excludes ({len(missing):,} marks in its _run/{KEPT})"
+            raise InputError(why, key="exclusions", remedy="use the earlier list with the new entries added")
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,8 @@ def read_units(source: TableSource, *, role: str, unit_rows: int) -> CompactList
     """
     units = CompactList(_units(source, role, unit_rows))
     if not len(units):
-        raise InputError(f"role={role}: no text of {source.uri} has this role; name the role of the texts to ask about")
+        why = f"no text of {source.uri} has this role"
+        raise InputError(why, key="role", value=role, remedy="name the role of the texts to ask about")
     return units
 
 

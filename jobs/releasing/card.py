@@ -43,9 +43,8 @@ def check(settings: CardSettings) -> str:
         InputError: no licence, or one that is not an identifier.
     """
     if settings.licence is None:
-        raise InputError(
-            "card.licence= is required: the licence of links and annotations, such as card.licence=cc-by-4.0"
-        )
+        why = "required: the licence of links and annotations, such as card.licence=cc-by-4.0"
+        raise InputError(why, key="card.licence", value="")
     if not _LICENCE.fullmatch(settings.licence):
         raise InputError(
             "must be a licence of the Hugging Face Hub, such as cc-by-4.0 or other",

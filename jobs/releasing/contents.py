@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.quantities import quantity
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.releasing import own_pictures, released_rows
 from jobs.releasing.card import CardFacts
@@ -84,11 +84,11 @@ def check_included(include: Collection[str], tables: Mapping[str, Sequence[str]]
     Raises:
         InputError: an unknown value, or a value without the tables that it needs.
     """
-    if wrong := [name for name in include if name not in INCLUDED]:
-        raise InputError(f"include={wrong[0]}: must be one of {', '.join(INCLUDED)}")
+    for name in include:
+        check_choice("include", name, INCLUDED)
     for name, keys in NEEDED_TABLES.items():
         if name in include and (missing := [key for key in keys if not tables[key]]):
-            raise InputError(f"include={name}: needs {' and '.join(f'{key}=' for key in missing)}")
+            raise InputError(f"needs {' and '.join(f'{key}=' for key in missing)}", key="include", value=name)
 
 
 def write_contents(

@@ -35,11 +35,12 @@ def check_push(settings: PushSettings) -> None:
     try:
         validate_repo_id(settings.repo)
     except HFValidationError as error:
-        raise InputError(f"push.repo={settings.repo}: {first_line(error)}") from error
+        raise InputError(f"{first_line(error)}", key="push.repo", value=settings.repo) from error
     if settings.repo.count("/") != 1:
-        raise InputError(f"push.repo={settings.repo}: must be ORGANISATION/NAME, or USER/NAME")
+        raise InputError("must be ORGANISATION/NAME, or USER/NAME", key="push.repo", value=settings.repo)
     if not get_token():
-        raise InputError(f"push.repo={settings.repo}: no token of the Hub; set $HF_TOKEN or run hf auth login")
+        why = "no token of the Hub"
+        raise InputError(why, key="push.repo", value=settings.repo, remedy="set $HF_TOKEN or run hf auth login")
 
 
 def push(settings: PushSettings, folder: Path) -> str:
@@ -65,7 +66,7 @@ def push(settings: PushSettings, folder: Path) -> str:
             delete_patterns=DATA,
         )
     except (HfHubHTTPError, httpx2.HTTPError) as error:
-        raise RunError(f"push.repo={settings.repo}: not published: {first_line(error)}") from error
+        raise RunError(f"not published: {first_line(error)}", key="push.repo", value=settings.repo) from error
     return str(commit.commit_url)
 
 
@@ -82,9 +83,9 @@ def check_place(out: str, *, overwrite: bool) -> None:
     root = locations.absolute(out)
     present = [name for name in (CARD, *DATA_FILES) if locations.exists(locations.join(root, name))]
     if present and not overwrite:
-        raise InputError(f"out={out}: has {present[0]}; use another folder or overwrite=true")
+        raise InputError(f"has {present[0]}", key="out", value=out, remedy="use another folder or overwrite=true")
     if present and not locations.exists(locations.join(root, METADATA)):
-        raise InputError(f"out={out}: this job did not write its {present[0]}; use another folder")
+        raise InputError(f"this job did not write its {present[0]}", key="out", value=out, remedy="use another folder")
 
 
 def publish(folder: Path, out: str) -> None:

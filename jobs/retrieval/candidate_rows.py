@@ -81,7 +81,7 @@ def find_metadata(config: MetadataConfig) -> list[Object]:
     """
     files = [file for file in locations.find(config.path) if file.uri.lower().endswith(".parquet")]
     if not files:
-        raise InputError(f"corpus.path={config.path}: has no .parquet file")
+        raise InputError("has no .parquet file", key="corpus.path", value=config.path)
     return files
 
 

@@ -70,10 +70,8 @@ def build(
             for line in lines:  # each once: an OPQ repeats its warning about few vectors hundreds of times
                 say(f"  FAISS: {line}", err=True, level="warning")
         except RuntimeError as error:
-            raise RunError(
-                f"faiss.factory={factory}: cannot be trained on {len(sample):,} vectors ({_reason(error)}); "
-                "the exact neighbors are written"
-            ) from error
+            why = f"cannot be trained on {len(sample):,} vectors ({_reason(error)}); the exact neighbors are written"
+            raise RunError(why, key="faiss.factory", value=factory) from error
     ids = []
     for vectors, names in _vectors(corpus, layout, cosine, exclusion_filter):
         index.add(vectors)
@@ -97,7 +95,8 @@ def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
     check_least("faiss.nprobe", nprobe, 1)
     ivf = _ivf(_empty_index(factory, dim))
     if ivf and ivf.nlist > rows:
-        raise InputError(f"faiss.factory={factory}: {ivf.nlist:,} lists for {rows:,} vectors; use fewer lists, or Flat")
+        why = f"{ivf.nlist:,} lists for {rows:,} vectors"
+        raise InputError(why, key="faiss.factory", value=factory, remedy="use fewer lists, or Flat")
     one_list = re.sub(r"IVF\d+", "IVF1", factory)
     draw = np.random.default_rng(0)
     most, n = min(rows, TRAINED_ON), 1
@@ -106,7 +105,8 @@ def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
         while refusal := _try(_empty_index(one_list, dim), draw.random((n, dim), np.float32), block):
             if refusal.adding or n == most:
                 vectors = f"{rows:,} vectors of {dim} numbers"
-                raise InputError(f"faiss.factory={factory}: cannot be built from {vectors} ({refusal.reason})")
+                why = f"cannot be built from {vectors} ({refusal.reason})"
+                raise InputError(why, key="faiss.factory", value=factory)
             n = min(2 * n, most)
 
 
@@ -175,7 +175,7 @@ def _empty_index(factory: str, dim: int) -> Any:
     try:
         return faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
-        raise InputError(f"faiss.factory={factory}: FAISS refuses it ({_reason(error)})") from error
+        raise InputError(f"FAISS refuses it ({_reason(error)})", key="faiss.factory", value=factory) from error
 
 
 def _vectors(
@@ -250,12 +250,12 @@ def check_faiss_export(cfg: FaissConfig, corpus: VectorCorpus, tables: Mapping[s
         InputError: FAISS is not installed, the folder is inside a table, or FAISS refuses the factory or nprobe.
     """
     if find_spec("faiss") is None:
-        raise InputError(f"faiss.out={cfg.out}: needs faiss-cpu; pip install 'remine[ann]'")
+        raise InputError("needs faiss-cpu", key="faiss.out", value=cfg.out, remedy="pip install 'remine[ann]'")
     folder = locations.absolute(cfg.out or "")
     for key, table in tables.items():
         # Other files inside a table would make it unreadable.
         if f"{folder}/".startswith(f"{locations.absolute(table)}/"):
-            raise InputError(f"faiss.out={cfg.out}: is inside {key}={table}; use a separate folder for the index")
+            raise InputError(f"is inside {key}={table}", key="faiss.out", remedy="use a separate folder for the index")
     check(cfg.factory, cfg.nprobe, dim=corpus.space.dim, rows=corpus.rows)
 
 

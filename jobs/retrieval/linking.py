@@ -357,7 +357,8 @@ def open_link_tables(
         parts[TEXT_TABLES[settings.method]] = "texts"
     tables = {part: open_table(locations.join(kb.path, part), table, key="kb.path") for part, table in parts.items()}
     if settings.method not in TEXT_METHODS and not tables["node_images"].rows:
-        raise InputError(f"kb.path={kb.path}: the knowledge base has no pictures; method={settings.method} needs them")
+        why = f"the knowledge base has no pictures; method={settings.method} needs them"
+        raise InputError(why, key="kb.path", value=kb.path)
     vectors: dict[str, TableSource] = {}
     if pictures is not None and kb.vectors is not None:
         vectors = {

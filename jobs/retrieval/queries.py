@@ -60,10 +60,11 @@ def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:
     first = open_table(tables_in(pattern)[0], "embeddings", "texts", key="queries")
     if first.name == "texts":
         embedder = corpus.embedder.name if corpus.embedder else "…"
-        raise InputError(
-            f"queries={pattern}: a table of texts; embed them first, with the encoder of the corpus: "
-            f"remine embed input={pattern} embedder={embedder} out=…"
+        why = (
+            "a table of texts; embed them first, with the encoder of the corpus: remine embed "
+            f"input={pattern} embedder={embedder} out=…"
         )
+        raise InputError(why, key="queries", value=pattern)
     return open_tables(pattern, key="queries")
 
 
@@ -80,7 +81,8 @@ def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:
     counts = pc.value_counts(pa.chunked_array([chunk for ids in searched for chunk in ids.chunks], pa.string()))
     if duplicates := counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist():
         more = f" (and {len(duplicates) - 1:,} others)" if len(duplicates) > 1 else ""
-        raise InputError(f"queries={pattern}: duplicate item_id {duplicates[0]}{more}; query ids must be unique")
+        why = f"duplicate item_id {duplicates[0]}{more}; query ids must be unique"
+        raise InputError(why, key="queries", value=pattern)
 
 
 def read_queries(unit: Unit, exclusion_filter: ExclusionFilter) -> tuple[QueryUnit, np.ndarray]:

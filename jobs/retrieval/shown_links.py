@@ -44,7 +44,7 @@ def read_neighbors(
     """
     names = [_name(source) for source in sources]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"neighbors=: two tables have the name {twice}, by which the page distinguishes them")
+        raise InputError(f"two tables have the name {twice}, by which the page distinguishes them", key="neighbors")
     neighbors: dict[Places, list[ShownNeighbor]] = defaultdict(list)
     for name, source in zip(names, sources, strict=True):
         for row in _rows(source, "query_id", pictures, ["rank", "item_id", "score"]):
@@ -97,8 +97,8 @@ def check_pictures(pictures: Sequence[str], neighbors: Neighbors, links: Links) 
     present = {picture for picture, _ in (*neighbors, *links)}
     if missing := next((picture for picture in pictures if picture not in present), None):
         raise InputError(
-            f"pictures=: {missing} is in no table of neighbors= or links=; image_ids look like "
-            "3f2a9c…, as in the table of images"
+            f"{missing} is in no table of neighbors= or links=; image_ids look like 3f2a9c…, as in the table of images",
+            key="pictures",
         )
 
 

@@ -89,7 +89,7 @@ def begin(
     """
     check_plan(cfg.plan, calibrates=calibrates)
     if isinstance(cfg, FailingRows) and not 0 <= cfg.max_error_share <= 1:
-        raise InputError(f"max_error_share={cfg.max_error_share:g}: must be from 0 to 1 (1 never stops)")
+        raise InputError("must be from 0 to 1 (1 never stops)", key="max_error_share", value=cfg.max_error_share)
     if isinstance(cfg, ReadingRows):
         plan = limited(plan, cfg.limit)
     timings.DRIVER.mark("checks of keys, models and inputs")

@@ -172,7 +172,7 @@ def line_interval(environment: Mapping[str, str]) -> float:
     with contextlib.suppress(ValueError):
         if 0 < (seconds := float(text)) < math.inf:
             return seconds
-    raise InputError(f"{INTERVAL}={text}: must be a number of seconds above 0; correct or unset it")
+    raise InputError("must be a number of seconds above 0", key=INTERVAL, value=text, remedy="correct or unset it")
 
 
 def line(stage: StageProgress, seconds: float, *, now: float, job: str) -> str:

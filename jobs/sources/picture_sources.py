@@ -58,7 +58,8 @@ def folder_plan(cfg: FetchConfig) -> SourcePlan:
     """
     path = required_path(cfg)
     if cfg.input and not locations.is_s3(path) and Path(path).expanduser().is_file():
-        raise InputError(f"source.path={path}: is a file; with input=, name the folder of the records' pictures")
+        why = "is a file; with input=, name the folder of the records' pictures"
+        raise InputError(why, key="source.path", value=path)
     folder = locations.absolute(path)
     files = list_files(folder)
     note = f"{quantity(len(files), 'file')} in the folder"
@@ -131,10 +132,11 @@ def check_names(folder: str, files: Sequence[Object], records: TableSource) -> N
             return
         looked_for = looked_for or next(filter(None, names), "")
     if looked_for:
-        raise InputError(
-            f"source.path={folder}: none of the records' pictures is among its {quantity(len(files), 'file')}; a "
-            f"picture's name is the last part of its image_url, for example {looked_for!r}"
+        why = (
+            f"none of the records' pictures is among its {quantity(len(files), 'file')}; a picture's name is "
+            f"the last part of its image_url, for example {looked_for!r}"
         )
+        raise InputError(why, key="source.path", value=folder)
 
 
 def _begun_or_new(cfg: FetchConfig, folder: str, files: Sequence[Object], unit_rows: int) -> Sequence[Unit]:
@@ -215,9 +217,8 @@ def wit_base_plan(cfg: FetchConfig) -> SourcePlan:
     """
     path, uri = required_path(cfg), required_input(cfg)
     if cfg.width is not None:
-        raise InputError(
-            f"width={cfg.width}: source=wit_base has pictures of width 300 and does not resize them; leave width= out"
-        )
+        why = "source=wit_base has pictures of width 300 and does not resize them"
+        raise InputError(why, key="width", value=cfg.width, remedy="leave width= out")
     folder = locations.absolute(path)
     files = wit_base.find_files(folder)
     records = open_records(uri, cfg.unit_rows, begun_cuts(cfg.out, overwrite=cfg.overwrite))
@@ -266,7 +267,7 @@ def shard_plan(cfg: FetchConfig) -> SourcePlan:
     source = cfg.source
     path = locations.absolute(required_path(cfg))
     if cfg.input is not None:
-        raise InputError(f"input={cfg.input}: source={source.name} reads all pictures of the files; leave input= out")
+        raise InputError(f"source={source.name} reads all pictures of the files; leave input= out", key="input")
     units = tar_units(path) if source.name == "webdataset" else parquet_units(source, path)
     return SourcePlan(
         units=units,
@@ -300,7 +301,8 @@ def tar_units(path: str) -> list[Unit]:
     """
     files = [o for o in locations.find(path) if ".tar" in PurePosixPath(o.uri).suffixes or o.uri.endswith(".tgz")]
     if not files:
-        raise InputError(f"source.path={path}: contains no .tar or .tgz file; set it to a shard, a folder or a glob")
+        why = "contains no .tar or .tgz file"
+        raise InputError(why, key="source.path", value=path, remedy="set it to a shard, a folder or a glob")
     return [unit_of_file(file) for file in files]
 
 
@@ -312,7 +314,8 @@ def parquet_units(source: SourceConfig, path: str) -> list[Unit]:
     """
     files = [o for o in locations.find(path) if o.uri.endswith((".parquet", ".parq"))]
     if not files:
-        raise InputError(f"source.path={path}: contains no .parquet file; set it to a file, a folder or a glob")
+        why = "contains no .parquet file"
+        raise InputError(why, key="source.path", value=path, remedy="set it to a file, a folder or a glob")
     return [unit for file in files for unit in _row_groups(source, file)]
 
 
@@ -323,9 +326,8 @@ def _row_groups(source: SourceConfig, file: Object) -> Iterator[Unit]:
     fetch_shards.bytes_column(schema, source.bytes_column, file.uri)
     if source.key_column is not None and source.key_column not in schema.names:
         columns = ", ".join(schema.names)
-        raise InputError(
-            f"source.key_column={source.key_column}: not a column of {file.uri}; its columns are {columns}"
-        )
+        why = f"not a column of {file.uri}; its columns are {columns}"
+        raise InputError(why, key="source.key_column", value=source.key_column)
     for group in range(meta.num_row_groups):
         yield unit_of_file(file, piece=f"row group {group}", rows=meta.row_group(group).num_rows)
 
@@ -395,7 +397,8 @@ def fetcher_settings(cfg: FetchConfig) -> UrlFetcherSettings:
         try:
             tls_context(source.ca_file)
         except OSError as error:
-            raise InputError(f"source.ca_file={source.ca_file}: not a readable PEM file of certificates") from error
+            why = "not a readable PEM file of certificates"
+            raise InputError(why, key="source.ca_file", value=source.ca_file) from error
     rules = Rules(tuple(source.allow_hosts), frozenset(source.testing.allow_addresses), _resolved(source.testing))
     try:
         bounds = Bounds(source.max_bytes, source.connect_s, source.read_s, source.total_s)
@@ -413,21 +416,22 @@ def fetcher_settings(cfg: FetchConfig) -> UrlFetcherSettings:
 
 def _agent(contact: str | None) -> str:
     if not contact:
-        raise InputError(
-            "source.contact= is required: an e-mail address or web page at which the operators of the hosts can reach "
-            "you, for example source.contact=ada@uni-somewhere.edu"
+        why = (
+            "required: an e-mail address or web page at which the operators of the hosts can reach you, for "
+            "example source.contact=ada@uni-somewhere.edu"
         )
+        raise InputError(why, key="source.contact", value="")
     try:
         return user_agent(contact)
     except ValueError as error:
-        raise InputError(
-            f"source.contact={contact}: {error}; use an address at which the operators of the hosts can reach you"
-        ) from error
+        why = f"{error}; use an address at which the operators of the hosts can reach you"
+        raise InputError(why, key="source.contact", value=contact) from error
 
 
 def _check_hosts(hosts: list[str]) -> None:
     if not hosts:
-        raise InputError("source.allow_hosts=[]: at least one host is required, for example [upload.wikimedia.org]")
+        why = "at least one host is required, for example [upload.wikimedia.org]"
+        raise InputError(why, key="source.allow_hosts", value="[]")
     if invalid := [host for host in hosts if not _HOST.fullmatch(host)]:
         raise InputError(
             f"{invalid[0]!r} must be a host name, *.name or *, each optionally with :port", key="source.allow_hosts"

@@ -68,9 +68,8 @@ def required_path(cfg: FetchConfig) -> str:
         InputError: it is not set.
     """
     if cfg.source.path is None:
-        raise InputError(
-            f"source.path= is required with source={cfg.source.name}: where the pictures are; source=urls fetches them"
-        )
+        why = f"required with source={cfg.source.name}: where the pictures are; source=urls fetches them"
+        raise InputError(why, key="source.path", value="")
     return cfg.source.path
 
 
@@ -81,9 +80,8 @@ def required_input(cfg: FetchConfig) -> str:
         InputError: it is not set.
     """
     if cfg.input is None:
-        raise InputError(
-            f"input= is required with source={cfg.source.name}: a table of records (remine curate writes one)"
-        )
+        why = f"required with source={cfg.source.name}: a table of records (remine curate writes one)"
+        raise InputError(why, key="input", value="")
     return cfg.input
 
 

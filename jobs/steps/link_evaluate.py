@@ -46,7 +46,7 @@ class EvaluateConfig:
 def execute(cfg: EvaluateConfig) -> Manifest:
     """Run the job and return the manifest of the table of metrics; see the module's docstring."""
     if not cfg.k or min(cfg.k) < 1 or len(set(cfg.k)) < len(cfg.k):
-        raise InputError(f"k={list(cfg.k)}: must be one or more different numbers of at least 1")
+        raise InputError("must be one or more different numbers of at least 1", key="k", value=cfg.k)
     check_choice("unlisted", cfg.unlisted, UNLISTED)
     source = open_table(cfg.ranked, *RANKED, key="ranked")
     excluded = exclusions.read_exclusions(cfg.exclusions)
@@ -54,10 +54,10 @@ def execute(cfg: EvaluateConfig) -> Manifest:
     gold = read_gold(cfg.gold, cfg.columns, cfg.group_by, encoding=cfg.encoding)
     gold = GoldAnswers({q: answers for q, answers in gold.right.items() if not exclusion_filter.hit(q)}, gold.group)
     if not gold.right:
-        raise InputError(f"exclusions={cfg.exclusions}: all queries of gold={cfg.gold} are on the list")
+        raise InputError(f"all queries of gold={cfg.gold} are on the list", key="exclusions", value=cfg.exclusions)
     listed = ranks_of(source, gold.right)
     if not listed and (source.rows or cfg.unlisted != WRONG):
-        raise InputError(f"gold={cfg.gold}: none of its {len(gold.right):,} queries has a list in {cfg.ranked}")
+        raise InputError(f"none of its {len(gold.right):,} queries has a list in {cfg.ranked}", key="gold")
     ranks = listed if cfg.unlisted != WRONG else {query: listed.get(query, []) for query in gold.right}
     metrics = list(ranking_metrics(ranks, gold, cfg.k, group_by=cfg.group_by))
     lines = [

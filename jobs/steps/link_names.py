@@ -19,7 +19,7 @@ import pyarrow as pa
 from actors import schemas
 from actors.settings import RuntimeOnly
 from actors.status import Status
-from jobs.errors import InputError
+from jobs.errors import check_least
 from jobs.retrieval.lemma_index import LemmaIndex, phrase_hashes
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
@@ -70,8 +70,7 @@ def execute(cfg: LinkNamesConfig) -> Plan | Manifest:
         InputError: a value is not allowed, or a table does not fit; nothing was written.
     """
     for name in ("k", "names", "longest"):
-        if getattr(cfg, name) < 1:
-            raise InputError(f"{name}={getattr(cfg, name)}: must be at least 1")
+        check_least(name, getattr(cfg, name), 1)
     responses = open_table(cfg.responses, "responses", key="responses")
     nodes = open_table(locations.join(cfg.kb.path, "nodes"), "nodes", key="kb.path")
     excluded = exclusions.read_exclusions(cfg.exclusions)

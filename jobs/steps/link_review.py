@@ -68,9 +68,8 @@ def execute(cfg: ReviewLinksConfig) -> Manifest:
     pairs = link_contexts.pairs(sources, cfg.ranks, exclusion_filter, limit=cfg.limit)
     texts = link_contexts.texts(kb, {node for _, node in pairs}, cfg.language)
     if missing := next((node for _, node in pairs if node not in texts), None):
-        raise InputError(
-            f"kb.path={cfg.kb.path}: has no node {missing!r}, unlike the links; name the knowledge base of the links"
-        )
+        why = f"has no node {missing!r}, unlike the links"
+        raise InputError(why, key="kb.path", value=cfg.kb.path, remedy="name the knowledge base of the links")
     if cfg.kb.images is not None:
         kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images", key="kb.path")
         kb["images"] = open_table(cfg.kb.images, "images", key="kb.images")
@@ -105,7 +104,7 @@ def _check_keys(cfg: ReviewLinksConfig) -> None:
     for key, number in (("ranks", cfg.ranks), ("pictures", cfg.pictures)):
         check_least(key, number, 1)
     if not cfg.links:
-        raise InputError("links= is required: tables that remine link wrote")
+        raise InputError("required: tables that remine link wrote", key="links", value="")
     table_plan.check_limit(cfg.limit)
 
 

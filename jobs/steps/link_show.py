@@ -80,7 +80,7 @@ def execute(cfg: ShowLinksConfig) -> None:
 
 def _check(cfg: ShowLinksConfig) -> None:
     if not 1 <= len(cfg.pictures) <= MAX_PICTURES:
-        raise InputError(f"pictures={list(cfg.pictures)}: name 1 to {MAX_PICTURES} image_ids")
+        raise InputError(f"name 1 to {MAX_PICTURES} image_ids", key="pictures", value=cfg.pictures)
     if not cfg.neighbors and not cfg.links:
         raise InputError("neighbors= and links=: at least one is required")
     for key, value in (("nearest", cfg.nearest), ("k", cfg.k)):

@@ -81,16 +81,15 @@ def captions(split: Split, templates: dict[str, str], language: str) -> list[dic
 
 def _check(templates: dict[str, str]) -> None:
     if not templates:
-        raise InputError(f"templates={templates}: set at least one of {', '.join(TEMPLATES)}")
+        raise InputError(f"set at least one of {', '.join(TEMPLATES)}", key="templates", value=templates)
     for name, text in templates.items():
         if name not in TEMPLATES:
             raise InputError(f"must be one of {', '.join(TEMPLATES)}", key=f"templates.{name}")
         if "{caption}" not in text:
-            raise InputError(f"templates.{name}={text!r}: {{caption}} is missing")
+            raise InputError("{caption} is missing", key=f"templates.{name}", value=text)
         if ("{date}" in text) == (name == "none"):
-            raise InputError(
-                f"templates.{name}={text!r}: {{date}} {'is not allowed' if name == 'none' else 'is missing'}"
-            )
+            why = f"{{date}} {'is not allowed' if name == 'none' else 'is missing'}"
+            raise InputError(why, key=f"templates.{name}", value=text)
 
 
 JOB = cli.Job("tric captions", TricCaptionsConfig, execute)

@@ -44,7 +44,7 @@ def execute(cfg: TricItemsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
     check_choice("dates", cfg.dates, DATES)
     if not 1 <= cfg.k <= ANSWERS:
-        raise InputError(f"k={cfg.k}: must be 1 to {ANSWERS}, the captions that remine tric rank keeps")
+        raise InputError(f"must be 1 to {ANSWERS}, the captions that remine tric rank keeps", key="k", value=cfg.k)
     check_least("unit_rows", cfg.unit_rows, 1)
     split = read_split(cfg.split)
     neighbors, captions = (

@@ -72,9 +72,9 @@ def execute(cfg: TricRankConfig) -> Manifest:
     picture_vectors = read_vectors(pictures, usable)
     worded = read_captions(split, captions, vectors)
     if cfg.answer not in (templates := list(dict.fromkeys(template for template, _ in worded))):
-        raise InputError(f"answer={cfg.answer}: must be one of the templates of {cfg.captions}: {', '.join(templates)}")
+        raise InputError(f"must be one of the templates of {cfg.captions}: {', '.join(templates)}", key="answer")
     if not picture_vectors:
-        raise InputError(f"pictures={cfg.pictures}: has no vector of a picture in {cfg.split}")
+        raise InputError(f"has no vector of a picture in {cfg.split}", key="pictures", value=cfg.pictures)
     rankings = rank_all(split, picture_vectors, worded)
     metrics = list(ranking_metrics(split, worded, rankings))
     ranked, count = len(picture_vectors), len(split.captions)

@@ -56,9 +56,8 @@ class TricRerankConfig:
 def execute(cfg: TricRerankConfig) -> Manifest:
     """Run the job and return the manifest of the metrics; see the module's docstring."""
     if not cfg.ratings:
-        raise InputError(
-            "ratings=[]: name at least one table of ratings (remine judge on the items of remine tric items)"
-        )
+        why = "name at least one table of ratings (remine judge on the items of remine tric items)"
+        raise InputError(why, key="ratings", value="[]")
     split = read_split(cfg.split)
     neighbors, captions = (
         open_table(cfg.neighbors, "neighbors", key="neighbors"),
@@ -71,7 +70,7 @@ def execute(cfg: TricRerankConfig) -> Manifest:
     judgements = read_judgements(ratings)
     after = {judge: rerank(split, before, judgement) for judge, judgement in judgements.items()}
     if all(len(reranking.kept) == len(before) for reranking in after.values()):
-        raise InputError(f"ratings={list(cfg.ratings)}: no picture of {cfg.neighbors} has all its ratings")
+        raise InputError(f"no picture of {cfg.neighbors} has all its ratings", key="ratings", value=cfg.ratings)
     metrics = list(reranking_metrics(split, before, after))
     out = locations.absolute(cfg.out)
     for judge, reranking in after.items():

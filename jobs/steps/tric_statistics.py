@@ -15,7 +15,7 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.analysis.tric_metrics import statistics
 from jobs.corpora.tric import SPLITS, Split, read_split
-from jobs.errors import InputError
+from jobs.errors import InputError, check_least
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
@@ -61,11 +61,12 @@ class TricStatisticsConfig:
 
 def execute(cfg: TricStatisticsConfig) -> Manifest:
     """Run the job and return the manifest; see the module's docstring."""
-    if small := [name for name in ("year", "words", "characters") if getattr(cfg.bins, name) < 1]:
-        raise InputError(f"bins.{small[0]}={getattr(cfg.bins, small[0])}: must be at least 1")
+    for name in ("year", "words", "characters"):
+        check_least(f"bins.{name}", getattr(cfg.bins, name), 1)
     path, names = (cfg.path, list(cfg.splits)) if cfg.splits is not None else _present(cfg.path)
     if not names:
-        raise InputError("splits=[]: name at least one folder, or omit it to read the folders of the release")
+        why = "name at least one folder, or omit it to read the folders of the release"
+        raise InputError(why, key="splits", value="[]")
     if clash := next((name for name in cfg.unions if name in names), None):
         raise InputError("is the name of a split; choose another name", key=f"unions.{clash}")
     splits = {name: read_split(locations.join(path, name)) for name in names}
@@ -92,7 +93,8 @@ def _present(path: str) -> tuple[str, list[str]]:
         return parent, [name]
     if names := [name for name in SPLITS if name in {folder.rsplit("/", 1)[-1] for folder in folders}]:
         return path, names
-    raise InputError(f"path={path}: has none of the folders {', '.join(SPLITS)} with in.tsv; name others with splits=")
+    why = f"has none of the folders {', '.join(SPLITS)} with in.tsv"
+    raise InputError(why, key="path", value=path, remedy="name others with splits=")
 
 
 def _hash(split: Split) -> str:

@@ -81,10 +81,8 @@ def refuse_shared_keys(sources: Sequence[TableSource], *, groups: Sequence[str],
             if trial
             else "name one of the two tables, or report each separately"
         )
-        raise InputError(
-            f"{sources[0].name}={shared.first.uri}: has a {row} with the same key as one in {shared.second.uri} "
-            f"({key}); {mend}"
-        )
+        why = f"has a {row} with the same key as one in {shared.second.uri} ({key}); {mend}"
+        raise InputError(why, key=sources[0].name, value=shared.first.uri)
 
 
 def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Sequence[str]) -> SharedKey | None:

@@ -285,10 +285,11 @@ class SharedLookup:
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            raise RunError(
-                f"TMPDIR={tempfile.gettempdir()}: full while copying {self._objects[0].uri.rsplit('/', 1)[0]}; set "
-                "TMPDIR to a folder with more space on every machine"
-            ) from error
+            why = (
+                f"full while copying {self._objects[0].uri.rsplit('/', 1)[0]}; set TMPDIR to a folder with more "
+                "space on every machine"
+            )
+            raise RunError(why, key="TMPDIR", value=tempfile.gettempdir()) from error
 
     def _all_rows(self) -> Iterator[pa.Table]:
         """Yield the rows of each object, in order; small objects are read in threads, since S3 answers slowly."""

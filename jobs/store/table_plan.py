@@ -110,7 +110,7 @@ class LimitedRows(Protocol):
 def check_limit(limit: int | None) -> None:
     """Raise InputError for a limit that is not allowed."""
     if limit is not None and limit < 1:
-        raise InputError(f"limit={limit}: must be at least 1, or null for all rows")
+        raise InputError("must be at least 1, or null for all rows", key="limit", value=limit)
 
 
 def limited(

@@ -67,10 +67,11 @@ def units(config: TermsSource, *, whole: bool = False) -> list[Unit]:
     """
     check_least("source.unit_mb", config.unit_mb, 1)
     if not config.path:
-        raise InputError("source.path=: required; a file, a folder or a glob of .json, .json.gz or .json.bz2 files")
+        why = "required; a file, a folder or a glob of .json, .json.gz or .json.bz2 files"
+        raise InputError(why, key="source.path")
     files = [file for file in locations.find(config.path) if file.uri.lower().endswith(SUFFIXES)]
     if not files:
-        raise InputError(f"source.path={config.path}: no file named *{', *'.join(SUFFIXES)}")
+        raise InputError(f"no file named *{', *'.join(SUFFIXES)}", key="source.path", value=config.path)
     return [unit for file in files for unit in _cut(file, file.size if whole else config.unit_mb * 10**6)]
 
 

@@ -91,9 +91,9 @@ def _check_same(entities: TableSource, graph: GraphInput) -> None:
     names = {"concepts": graph.concepts.name, "graph": graph.graph.name}
     for key, value in graph.hashes.items():
         if entities.metadata.get(f"remine.{key}") != value:
+            why = f"{entities.uri} was collected with other {key}"
             raise InputError(
-                f"{key}={names[key]}: {entities.uri} was collected with other {key}; give those, or collect again "
-                "from the dump (source.path=)"
+                why, key=key, value=names[key], remedy="give those, or collect again from the dump (source.path=)"
             )
 
 

@@ -64,28 +64,30 @@ class TermSourcesConfig(GraphKeys, ResponsesKeys, ReadingRows):
         for name in self.names:
             check_choice("names", name, (LABEL, ALIAS, TITLE))
         if not self.names or len(set(self.names)) < len(self.names):
-            raise InputError(f"names=[{','.join(self.names)}]: name one or several of label, alias, title, each once")
+            raise InputError("name one or several of label, alias, title, each once", key="names", value=self.names)
         for key, number in (
             ("entities_per_concept", self.entities_per_concept),
             ("subclass_depth", self.subclass_depth),
         ):
             if number is not None and number < 1:
-                raise InputError(f"{key}={number}: must be at least 1, or null for no limit")
+                raise InputError("must be at least 1, or null for no limit", key=key, value=number)
         if self.period.first > self.period.last:
-            raise InputError(f"period.first={self.period.first}: must not be after period.last={self.period.last}")
+            why = f"must not be after period.last={self.period.last}"
+            raise InputError(why, key="period.first", value=self.period.first)
         if self.exclusions is not None:
-            raise InputError(f"exclusions={self.exclusions}: terms have no pictures; use the list with remine mine")
+            why = "terms have no pictures"
+            raise InputError(why, key="exclusions", value=self.exclusions, remedy="use the list with remine mine")
         self._check_inputs()
 
     def _check_inputs(self) -> None:
         inputs = {"source.path": self.source.path, "entities": self.entities}
         if self.source.name == WIKIDATA and self.responses:
-            raise InputError("responses=: only read with source=language_model; set it, or omit responses=")
+            raise InputError("only read with source=language_model; set it, or omit responses=", key="responses")
         if self.source.name == WIKIDATA and len([value for value in inputs.values() if value]) != 1:
-            raise InputError(
-                "source=wikidata: set either source.path=, a dump, or entities=, a table of an earlier run"
-            )
+            why = "set either source.path=, a dump, or entities=, a table of an earlier run"
+            raise InputError(why, key="source", value="wikidata")
         if self.source.name == LANGUAGE_MODEL and not self.responses:
-            raise InputError("responses= is required with source=language_model: tables that remine generate wrote")
+            why = "required with source=language_model: tables that remine generate wrote"
+            raise InputError(why, key="responses", value="")
         if self.source.name == LANGUAGE_MODEL and (key := next((key for key, value in inputs.items() if value), None)):
-            raise InputError(f"{key}={inputs[key]}: only read with source=wikidata; set it, or omit {key}=")
+            raise InputError(f"only read with source=wikidata; set it, or omit {key}=", key=key, value=inputs[key])

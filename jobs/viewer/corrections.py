@@ -71,10 +71,8 @@ class Corrections:
                 continue
             identity = dict(read_json(run_uri(place, IDENTITY)))
             if identity != {TABLE: "ratings", **self._identity(kept)}:
-                raise InputError(
-                    f"out={self._out}: {place} has ratings of another rater or rubric, or of another job; "
-                    "use another out="
-                )
+                why = f"{place} has ratings of another rater or rubric, or of another job"
+                raise InputError(why, key="out", value=self._out, remedy="use another out=")
             self._rewrite(kept, lambda rows: rows)
 
     def save(self, corrections: Sequence[Correction]) -> list[dict[str, Any]]:

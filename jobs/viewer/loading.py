@@ -169,7 +169,7 @@ def open_places(places: Sequence[str]) -> ViewedTables:
             tables.by_name.setdefault(source.name, []).append(source)
     if not any(tables.of(name) for name in COLUMNS):
         reasons = "".join(f"; {reason}" for reason in tables.left_out.values())
-        raise InputError(f"inputs={','.join(places)}: no table of {', '.join(COLUMNS)} to view{reasons}")
+        raise InputError(f"no table of {', '.join(COLUMNS)} to view{reasons}", key="inputs", value=",".join(places))
     _leave_out_trials(tables, searched)
     refuse_shared_keys(tables.of("ratings"), groups=GROUPS, row="rating")
     return tables
@@ -200,7 +200,8 @@ def _tables_at(places: Sequence[str]) -> tuple[dict[str, str], dict[str, Mapping
     A place without run files may be a table nevertheless.
     """
     if not places:
-        raise InputError("inputs=[]: name at least one table, or a folder of tables, as in remine view R")
+        why = "name at least one table, or a folder of tables, as in remine view R"
+        raise InputError(why, key="inputs", value="[]")
     named: dict[str, str] = {}
     searched: dict[str, Mapping[str, Any]] = {}
     listed = dict.fromkeys(locations.absolute(place) for place in places)

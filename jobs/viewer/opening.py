@@ -97,9 +97,8 @@ def _refuse_other_ratings(tables: ViewedTables, corrections: Corrections) -> Non
             continue
         for batch in source.batches(["rater"], dictionaries=["rater"]):
             if any(corrections.rater in chunk.dictionary.to_pylist() for chunk in batch["rater"].chunks):
-                raise InputError(
-                    f"rater={corrections.rater}: {source.uri} has ratings by this rater; choose another name"
-                )
+                why = f"{source.uri} has ratings by this rater"
+                raise InputError(why, key="rater", value=corrections.rater, remedy="choose another name")
 
 
 def _show(tables: ViewedTables, similar: SimilarPictures) -> None:
@@ -132,7 +131,8 @@ def listening(port: int) -> Iterator[socket.socket]:
             listener.bind((ADDRESS, port))
             listener.listen()  # already now, so that a browser faster than the server waits instead of failing
         except (OSError, OverflowError) as error:
-            raise InputError(f"port={port}: cannot listen there ({error}); use another one, or 0 for any") from error
+            why = f"cannot listen there ({error})"
+            raise InputError(why, key="port", value=port, remedy="use another one, or 0 for any") from error
         yield listener
 
 

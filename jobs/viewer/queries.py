@@ -131,7 +131,7 @@ def number_in(name: str, text: str) -> int | None:
         InputError: it has more than `MOST_DIGITS` digits.
     """
     if len(text) > MOST_DIGITS and text.isdecimal():
-        raise InputError(f"{name}={text[:9]}…: must be a number of at most {MOST_DIGITS} digits")
+        raise InputError(f"must be a number of at most {MOST_DIGITS} digits", key=name, value=f"{text[:9]}…")
     return min(int(text), 10**9) if text.isdecimal() else None
 
 

@@ -123,5 +123,5 @@ class Encoder:
         """
         rows = self._embedder(pa.table({"text_id": ["query"], "text": [text]}))
         if rows["status"][0].as_py() != Status.OK:
-            raise InputError(f"near={text}: {rows['error_message'][0].as_py()}")
+            raise InputError(f"{rows['error_message'][0].as_py()}", key="near", value=text)
         return np.array(rows["embedding"][0].as_py(), np.float32)

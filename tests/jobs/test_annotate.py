@@ -379,7 +379,7 @@ INVALID_KEYS = [
         ["per_item=3", "per_rater=5"],
         "per_item=3: 12 items x 3 raters = 36 tasks, but 6 raters can take only 30",
     ),
-    (["per_group=2"], "group= is required with per_group="),
+    (["per_group=2"], "group=: required with per_group="),
     (["group=city", "per_group=2"], "no column city; .* rater, country"),
     (["group=country", "quotas={Peru: 2}"], "quotas.Peru=2: .* country; must be one of China, India"),
     (["per_item=1", "only_questions=[beauty]"], "only_questions=beauty: .* image_type"),

@@ -110,10 +110,10 @@ def test_proposals_of_several_forms() -> None:
 
 def test_wrong_values_are_refused(tmp_path: Path) -> None:
     cases = [
-        ([], "lists= is required; or responses="),
-        (["input_items=i", "kb.path=k"], "lists= is required; or responses="),
-        (["responses=r", "kb.path=k"], "lists= is required; or responses="),
-        (["responses=r", "input_items=i"], "lists= is required; or responses="),
+        ([], "lists=: required; or responses="),
+        (["input_items=i", "kb.path=k"], "lists=: required; or responses="),
+        (["responses=r", "kb.path=k"], "lists=: required; or responses="),
+        (["responses=r", "input_items=i"], "lists=: required; or responses="),
         (["lists=[no_such]"], "targets=no_such: no such file"),
         (["lists=[world_religions,world_religions]"], "two lists have the same name"),
         (["lists=[world_religions]", "responses=x"], "leave out responses="),

@@ -304,7 +304,7 @@ def test_values_that_are_not_allowed_are_refused(
         (["targets=[a]", "method=guessed"], "method=guessed: "),
         (["targets=[a]", "samples=3"], "samples=3: method=closed has no such key"),
         (["targets=[a]", "method=reasoned", "engine=naive"], "engine=naive: "),
-        (["targets=[a]", "method=reasoned", "rescore_fraction=1"], "rescore_fraction=1.0: method=reasoned has no"),
+        (["targets=[a]", "method=reasoned", "rescore_fraction=1"], "rescore_fraction=1: method=reasoned has no"),
         ([], "5 items have no targets"),
     ):
         code, errors = cli.main("judge", [*command, *overrides]), capsys.readouterr().err

@@ -206,7 +206,7 @@ def test_wrong_keys_are_refused(study: Path) -> None:
         (["method=guess"], "method=guess: must be one of direct, claims"),
         (["threshold=2"], "threshold=2: must be above 0 and at most 1"),
         (["threshold=0.4"], "threshold=0.4: method=direct has no such key"),
-        (["texts=null"], "texts= is required: "),
+        (["texts=null"], "texts=: required: "),
         (["images=null"], "name its table with images="),
         (["model=local-text-tiny", "model.checkpoint=local:llama-tiny"], "does not accept pictures"),
         (["max_tokens=0"], "max_tokens=0: must be at least 1"),

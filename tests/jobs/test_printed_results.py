@@ -79,7 +79,7 @@ def test_keys_of_another_task_are_refused() -> None:
         for other in others:
             cfg = report.ReportConfig(task=other, input="/none.csv", out="/R")
             setattr(cfg, key, [1.0, 2.0] if key == "scale" else ["x"] if key in ("missing", "annotations") else "x")
-            with pytest.raises(InputError, match=f"^{key}=: only task={task} uses it"):
+            with pytest.raises(InputError, match=f"^{key}: only task={task} uses it"):
                 report.execute(cfg)
 
 

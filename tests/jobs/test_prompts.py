@@ -81,7 +81,7 @@ def test_values_of_an_axis_are_texts_without_blanks(tmp_path: Path) -> None:
     assert prompts._values("a", [1, 2.5, " x ", ""]) == ["1", "2.5", "x"]
     with pytest.raises(InputError, match=r"^axes\.a=.*: duplicate 'x'"):
         prompts._values("a", ["x ", " x"])
-    with pytest.raises(InputError, match=r"^axes\.a=\[' '\]: has no values"):
+    with pytest.raises(InputError, match=r"^axes\.a=\[ \]: has no values"):
         prompts._values("a", [" "])
 
 

@@ -390,7 +390,7 @@ def test_keys_of_a_search_that_do_not_fit_are_refused() -> None:
         ({"resident": "both"}, "^resident=both"),
         ({"logit_scale": 1.0}, "^logit_scale= and logit_bias=: set both or neither"),
         ({"logit_bias": 0.0}, "^logit_scale= and logit_bias="),
-        ({"retry": ["error"]}, "^retry=: neighbors have no status"),
+        ({"retry": ["error"]}, "^retry: neighbors have no status"),
     ):
         cfg: Any = SimpleNamespace(**{
             "resident": "auto", "logit_scale": None, "logit_bias": None, "retry": [], **keys

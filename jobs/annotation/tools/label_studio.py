@@ -93,10 +93,11 @@ def check(form: Form) -> None:
     parts = [INSTRUCTION, *WELFARE, *pictures, *roles, *(q.name for q in form.questions), *marked, *written]
     fields = [*FIELDS, OWN, *pictures, *roles, *(f"{role}_id" for role in roles)]
     if duplicates := [name for names in (parts, fields) for name, n in Counter(names).items() if n > 1]:
-        raise ValueError(
-            f"tool=label_studio: two parts of a task are called {duplicates[0]!r}; rename the role of the texts, the "
-            "question or the kind of spans with this name"
+        why = (
+            f"two parts of a task are called {duplicates[0]!r}; rename the role of the texts, the question "
+            "or the kind of spans with this name"
         )
+        raise InputError(why, key="tool", value="label_studio")
 
 
 def config_xml(form: Form) -> str:

@@ -16,6 +16,7 @@ from jobs.annotation import form as forms
 from jobs.annotation.form import Form, ShownItem, picture_field
 from jobs.annotation.tool import COMMENT, PlacedItem, Tool
 from jobs.corpora.cell_texts import escape_cell
+from jobs.errors import InputError
 
 ABOUT, REPORTED, SKIPPED = "about", "reported", "skipped"
 READ = (
@@ -37,20 +38,23 @@ def check(form: Form) -> None:
             a column with another meaning.
     """
     if form.span_labels:
-        raise ValueError("tool=spreadsheet: people cannot mark spans in a spreadsheet; use label_studio or prodigy")
+        why = "people cannot mark spans in a spreadsheet"
+        raise InputError(why, key="tool", value="spreadsheet", remedy="use label_studio or prodigy")
     if form.free_texts and (form.own_question or len(form.questions) != 1):
         names = ", ".join(free_text.name for free_text in form.free_texts)
-        raise ValueError(
-            f"tool=spreadsheet: the fields for free text ({names}) need a row per item, and each question has a row; "
-            "choose one question (only_questions=), or use label_studio or prodigy"
+        why = (
+            f"the fields for free text ({names}) need a row per item, and each question has a row; choose "
+            "one question (only_questions=), or use label_studio or prodigy"
         )
+        raise InputError(why, key="tool", value="spreadsheet")
     texts = [*form.texts, *(free_text.name for free_text in form.free_texts)]
     duplicates = [name for name, n in Counter(header(form)).items() if n > 1]
     if wrong := [*duplicates, *(name for name in texts if name in READ)]:
-        raise ValueError(
-            f"tool=spreadsheet: a column {wrong[0]!r} has another meaning; rename the role of the texts, or the field "
-            "for free text, with this name"
+        why = (
+            f"a column {wrong[0]!r} has another meaning; rename the role of the texts, or the field for free "
+            "text, with this name"
         )
+        raise InputError(why, key="tool", value="spreadsheet")
 
 
 def header(form: Form) -> list[str]:

@@ -293,11 +293,8 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
         if not _takes_several(schema, key) or single or all(whole):  # the last of several whole lists counts
             overrides.append(f"{key}={value}")
         elif any(whole):
-            raise InputError(
-                f"{key}={value}: given both as a list and as single values; write one list, as in {key}=[a,b] "
-                f"or --{key} a b",
-                job=job,
-            )
+            why = f"given both as a list and as single values; write one list, as in {key}=[a,b] or --{key} a b"
+            raise InputError(why, job=job, key=key, value=value)
         elif all(not override.startswith(f"{key}=") for override in overrides):
             overrides.append(f"{key}=[{','.join(map(_element, values[key]))}]")
     return overrides

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import pairwise
 from typing import Any, get_args, get_origin
 
-from actors.errors import FileError, first_line
+from actors.errors import FileError, SettingError, first_line
 from actors.local_models import is_local
 from actors.settings import Location, RuntimeOnly
 from jobs.errors import InputError
@@ -135,7 +135,7 @@ def check_plan(plan: bool | str, *, calibrates: bool) -> None:
     """
     if isinstance(plan, str) and not (calibrates and plan == CALIBRATE):
         others = f", false and {CALIBRATE}" if calibrates else f" and false; this job has no plan={CALIBRATE}"
-        raise InputError(f"plan={plan}: must be one of true{others}")
+        raise InputError(f"must be one of true{others}", key="plan", value=plan)
 
 
 def compose(job: str, schema: type, overrides: Sequence[str]) -> dict[str, Any]:
@@ -403,8 +403,8 @@ def built(kind: Any, value: Any, key: str = "") -> Any:
             return inner(**below)
         except (InputError, FileError):
             raise
-        except ValueError as error:  # of settings of a stage, whose messages begin with `key=value`
-            raise InputError(f"{key}.{error}" if key else str(error)) from error
+        except SettingError as error:
+            raise InputError(error.why, key=f"{key}.{error.key}".lstrip("."), value=error.value) from error
     if isinstance(value, list):
         element = next((get_args(member)[0] for member in alternatives(kind) if get_origin(member) is list), Any)
         return [built(element, item, key) for item in value]
@@ -444,7 +444,7 @@ def _read_models(job: str, config: Any, overrides: Sequence[str]) -> None:
         called = [model.name for model in models]
         if duplicate := next((name for name in called if called.count(name) > 1), None):
             shown = ",".join(map(str, names))
-            raise InputError(f"{listed.name}=[{shown}]: duplicate {duplicate}; name each model once")
+            raise InputError(f"duplicate {duplicate}; name each model once", key=listed.name, value=f"[{shown}]")
         setattr(config, listed.name, models)
         setattr(config, key, models[0])
 

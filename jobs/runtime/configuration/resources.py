@@ -114,7 +114,7 @@ def check(resources: Resources) -> None:
         for key, least in LEAST.items():
             value = getattr(stage, key, None)
             if value is not None and value < least:
-                raise InputError(f"resources.{name}.{key}={value:g}: must be at least {least}")
+                raise InputError(f"must be at least {least}", key=f"resources.{name}.{key}", value=value)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def preflight(
         InputError: a pool has no actors, or more CPUs or GPUs are needed than available; lists the sum.
     """
     if empty := next((demand for demand in needs if demand.count < 1), None):
-        raise InputError(f"resources.{empty.stage}.actors={empty.count}: must be at least 1")
+        raise InputError("must be at least 1", key=f"resources.{empty.stage}.actors", value=empty.count)
     if autoscaling:
         return
     for kind, need in (("CPU", [d.count * d.num_cpus for d in needs]), ("GPU", [d.count * d.num_gpus for d in needs])):

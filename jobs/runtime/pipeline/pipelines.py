@@ -20,7 +20,7 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from jobs.errors import InputError
+from jobs.errors import InputError, check_choice
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
@@ -169,10 +169,11 @@ def check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
             continue
         place, writer = locations.absolute(out), f"step {number} ({label(step)})"
         if place in writers:
-            raise InputError(
-                f"out={out}: written by {writers[place]} and {writer}; give each step its own out, a repeated step "
-                "with all its variables, as in out: ${out}/ratings/${each.model}"
+            why = (
+                f"written by {writers[place]} and {writer}; give each step its own out, a repeated step with all "
+                "its variables, as in out: ${out}/ratings/${each.model}"
             )
+            raise InputError(why, key="out", value=out)
         writers[place] = writer
 
 
@@ -188,8 +189,7 @@ def _inputs_of(keys: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 def _check_inputs(pipeline: DictConfig) -> None:
     for name, allowed in (pipeline.get("choices") or {}).items():
-        if (value := pipeline.inputs.get(name)) not in allowed:
-            raise InputError(f"{name}={value}: must be one of {', '.join(map(str, allowed))}")
+        check_choice(name, pipeline.inputs.get(name), allowed)
     for name, others in (pipeline.get("needs") or {}).items():
         where = f"pipeline={pipeline.name}, needs.{name}"
         if _hold(others, pipeline.inputs, where) and _is_empty(pipeline.inputs.get(name)):

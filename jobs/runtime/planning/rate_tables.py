@@ -59,7 +59,7 @@ def gpu_named(name: str, *, key: str) -> Gpu:
         InputError: `conf/gpus.yaml` has no such kind.
     """
     if (gpu := read_gpus().get(name)) is None:
-        raise InputError(f"{key}={name}: must be one of {', '.join(read_gpus())} (conf/gpus.yaml), or null")
+        raise InputError(f"must be one of {', '.join(read_gpus())} (conf/gpus.yaml), or null", key=key, value=name)
     return gpu
 
 

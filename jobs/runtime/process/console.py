@@ -54,7 +54,7 @@ def use_format(log: str) -> None:
         InputError: `log` is neither text nor json.
     """
     if log not in FORMATS:
-        raise InputError(f"log={log}: no such format; must be one of {', '.join(FORMATS)}")
+        raise InputError(f"no such format; must be one of {', '.join(FORMATS)}", key="log", value=log)
     if log == "json" and not is_json():
         _output.run = uuid4().hex
         logging.captureWarnings(True)

@@ -46,9 +46,9 @@ class DrawConfig:
     def check(self) -> None:
         """Raise InputError for a value that is not allowed; no table is read."""
         if self.n is not None and self.n < 1:
-            raise InputError(f"draw.n={self.n}: must be at least 1, or null for all")
+            raise InputError("must be at least 1, or null for all", key="draw.n", value=self.n)
         if not self.by:
-            raise InputError(f"draw.by=: must be {PICTURE}, or the name of a column or an attribute")
+            raise InputError(f"must be {PICTURE}, or the name of a column or an attribute", key="draw.by")
 
     @property
     def is_set(self) -> bool:
@@ -89,7 +89,7 @@ class WeightedDrawConfig(CompleteDrawConfig):
         if not 0 < self.floor <= 1:
             raise InputError("must be above 0 and at most 1", key="draw.floor", value=self.floor)
         if self.method == UNCERTAIN and self.n is None:
-            raise InputError("draw.method=uncertain: needs draw.n=, the number of pictures to draw")
+            raise InputError("needs draw.n=, the number of pictures to draw", key="draw.method", value="uncertain")
 
 
 @dataclass(frozen=True)
@@ -218,19 +218,16 @@ class Draw:
         groups = np.unique(keys)
         for key, name in [("by", self._config.by), *(("complete", name) for name in self._names)]:
             if len(groups) and name != PICTURE and name not in self._seen:
-                raise InputError(
-                    f"{self._keys_named[key]}={name}: not a column or attribute of the input, a table of {self._table}"
-                )
+                why = f"not a column or attribute of the input, a table of {self._table}"
+                raise InputError(why, key=self._keys_named[key], value=name)
         complete = None
         chosen = groups
         if self._names:
             chosen = self._complete_groups(keys)
             complete = len(chosen)
             if not complete and len(groups):
-                raise InputError(
-                    f"draw.complete=[{','.join(self._names)}]: none of {len(groups):,} groups has all "
-                    f"{len(self._member_codes):,} combinations with status ok; name fewer, or omit it"
-                )
+                why = f"none of {len(groups):,} groups has all {len(self._member_codes):,} combinations with status ok"
+                raise InputError(why, key="draw.complete", value=self._names, remedy="name fewer, or omit it")
         n, candidates = self._config.n, chosen
         share = 1.0 if n is None or n >= len(chosen) else n / len(chosen)
         probability = np.broadcast_to(np.float64(share), len(chosen))
@@ -253,7 +250,7 @@ class Draw:
             return [name]
         if "attributes" not in columns or name in columns:
             allowed = [column for column, (kind, _) in columns.items() if kind == pa.string()]
-            raise InputError(f"{self._keys_named[key]}={name}: must be {PICTURE} or one of {', '.join(allowed)}")
+            raise InputError(f"must be {PICTURE} or one of {', '.join(allowed)}", key=self._keys_named[key], value=name)
         return ["attributes"]
 
     def _groups(self, rows: pa.Table) -> list[str]:

@@ -138,15 +138,15 @@ def read_exclusions(uri: str | None) -> Exclusions:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"exclusions={uri}: byte {error.start} is not UTF-8; save the list as UTF-8") from error
+        why = f"byte {error.start} is not UTF-8"
+        raise InputError(why, key="exclusions", value=uri, remedy="save the list as UTF-8") from error
     lines = [line.partition(" #")[0].strip() for line in text_lines(text)]
     names = tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
     if not names:
-        raise InputError(f"exclusions={uri}: no entries; give one image_id or URL per line")
+        raise InputError("no entries", key="exclusions", value=uri, remedy="give one image_id or URL per line")
     if cells := next((name for name in names if _CELLS.match(name)), None):
-        raise InputError(
-            f"exclusions={uri}: {cells!r} is more than an image_id or URL; give one per line, without quotes"
-        )
+        why = f"{cells!r} is more than an image_id or URL"
+        raise InputError(why, key="exclusions", value=uri, remedy="give one per line, without quotes")
     return Exclusions(names, tuple(marks_of(name) for name in names))
 
 

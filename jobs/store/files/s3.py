@@ -61,7 +61,7 @@ def settings() -> dict[str, str]:
     configured["endpoint_url in the profile"] = session.get_scoped_config().get("endpoint_url")
     name, endpoint = next(((name, value) for name, value in configured.items() if value), ("", ""))
     if endpoint and not _is_address(endpoint):
-        raise InputError(f"{name}={without_secrets(endpoint)!r}: must be an address such as https://host:port")
+        raise InputError("must be an address such as https://host:port", key=name, value=without_secrets(endpoint))
     region = session.get_config_variable("region")
     ca_bundle = session.get_config_variable("ca_bundle")
     return {"endpoint": endpoint or "", "region": region or "", "ca_bundle": ca_bundle or ""}

@@ -107,10 +107,11 @@ class Lease:
         """Raise HeldError if another process has the lease and it has not expired."""
         other, left = holder_of(self._out, self._clock())
         if other is not None and other != self._holder:
-            raise HeldError(
-                f"out={self._out}: process {other.pid} on {other.host} is writing this table; wait until it ends, "
-                f"or {left:.0f} s after it was killed, or use another out="
+            why = (
+                f"process {other.pid} on {other.host} is writing this table; wait until it ends, or {left:.0f} s "
+                "after it was killed, or use another out="
             )
+            raise HeldError(why, key="out", value=self._out)
 
     def _content(self) -> bytes:
         return json.dumps({"holder": asdict(self._holder), "until": self._clock() + LEASE_S}).encode()
@@ -186,9 +187,8 @@ def acquire(out: str) -> bool:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(folder)
-        raise HeldError(
-            f"out={out}: another process is writing this table; wait until it ends or use another out="
-        ) from error
+        why = "another process is writing this table"
+        raise HeldError(why, key="out", value=out, remedy="wait until it ends or use another out=") from error
     except OSError:  # a file system without locks, such as some network file systems
         os.close(folder)
         return False
@@ -232,10 +232,11 @@ def check_held() -> None:
     """
     for out, lease in _leases.items():
         if lease.is_lost:
-            raise RunError(
-                f"out={out}: another process took over this table, after this one did not renew its lease in time; "
-                "nothing more is written. Wait until the other process ends, then run the same command again"
+            why = (
+                "another process took over this table, after this one did not renew its lease in time; nothing "
+                "more is written. Wait until the other process ends, then run the same command again"
             )
+            raise RunError(why, key="out", value=out)
 
 
 def release_all() -> None:

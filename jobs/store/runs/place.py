@@ -50,9 +50,10 @@ def check_creatable(place: str, *, key: str = "out") -> None:
     path = Path(place)
     existing = next(folder for folder in (path, *path.parents) if folder.exists())
     if not existing.is_dir():
-        raise InputError(f"{key}={place}: {existing} is a file, where a folder is needed; use another {key}=")
+        raise InputError(f"{existing} is a file, where a folder is needed; use another {key}=", key=key, value=place)
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{key}={place}: {existing} cannot be written; check its permissions, or use another {key}=")
+        why = f"{existing} cannot be written; check its permissions, or use another {key}="
+        raise InputError(why, key=key, value=place)
 
 
 class Place(NamedTuple):
@@ -94,16 +95,16 @@ def inspect(plan: TablePlan, *, resume: bool, overwrite: bool, locks: bool) -> P
     inputs = (source.uri for unit in plan.units for source in unit.inputs)
     if inside := next((uri for uri in inputs if uri.startswith(f"{out}/")), None):
         relation = "is the table" if "/" not in inside.removeprefix(f"{out}/") else f"contains the input {inside}"
-        raise InputError(f"out={out}: {relation} that this job reads; use another out=")
+        raise InputError(f"{relation} that this job reads", key="out", value=out, remedy="use another out=")
     check_creatable(out)
     if table := table_around(out):
-        raise InputError(f"out={out}: inside table {table}, which it would corrupt; use another out=")
+        raise InputError(f"inside table {table}, which it would corrupt; use another out=", key="out", value=out)
     with locations.named_errors(out):
         locked = locks and lock.acquire(out)
     try:
         listed, is_table = _listed_table(out, plan.units)
         if is_table and not (resume or overwrite):
-            raise InputError(f"out={out}: a table exists and resume=false; use resume=true or overwrite=true")
+            raise InputError("a table exists and resume=false; use resume=true or overwrite=true", key="out", value=out)
         frozen = None
         if is_table and not overwrite:
             check_identity(out, plan)
@@ -125,7 +126,7 @@ def _listed_table(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object],
     listed = CompactList(file for file in locations.listing(out) if not is_temporary(file.uri))
     is_table = _has(out, listed, IDENTITY) or _lost_identity(out, listed)
     if listed and not is_table:
-        raise InputError(f"out={out}: not empty, and not a table that remine wrote; use another out=")
+        raise InputError("not empty, and not a table that remine wrote; use another out=", key="out", value=out)
     if folder := _folder_of_a_unit(out, units):
         raise InputError(
             "a folder has the name of a unit's file; remove or rename it, or use another out=", place=folder
@@ -241,15 +242,15 @@ def check_identity(out: str, plan: TablePlan) -> None:
             return
     differing = differing_keys(written, planned)
     if TABLE in differing:
-        raise InputError(
-            f"out={out}: a table {written.get(TABLE)!r} exists, and this job writes {plan.table!r}; use another out="
-        )
+        why = f"a table {written.get(TABLE)!r} exists, and this job writes {plan.table!r}"
+        raise InputError(why, key="out", value=out, remedy="use another out=")
     if differing == [EXCLUSIONS]:
-        raise InputError(
-            f"out={out}: written with another configuration: exclusions= names another list of pictures than that of "
-            "this table; use its list, or first apply a longer one to the existing tables: "
-            "remine purge input=TABLE_OR_FOLDER exclusions=FILE"
+        why = (
+            "written with another configuration: exclusions= names another list of pictures than that of "
+            "this table; use its list, or first apply a longer one to the existing tables: remine purge "
+            "input=TABLE_OR_FOLDER exclusions=FILE"
         )
+        raise InputError(why, key="out", value=out)
     if differing:
         change = describe_change(
             written,
@@ -257,7 +258,8 @@ def check_identity(out: str, plan: TablePlan) -> None:
             written_config=_written_config(out),
             planned_config=json.loads(run_files.to_json(plan.config)),
         )
-        raise InputError(f"out={out}: written with another configuration: {change}; use another out= or overwrite=true")
+        why = f"written with another configuration: {change}"
+        raise InputError(why, key="out", value=out, remedy="use another out= or overwrite=true")
 
 
 def _written_config(out: str) -> dict[str, Any] | None:
@@ -275,10 +277,11 @@ def _check_footers(out: str, plan: TablePlan) -> None:
     footers = read_footers(objects, remote=locations.is_s3(out))
     identities = {record["identity"] for footer in footers if footer is not None and (record := footer.record)}
     if identities - {identity_hash(plan.identity)}:
-        raise InputError(
-            f"out={out}: _run/{IDENTITY} is missing, and the units were written with another configuration; "
-            "run the command that wrote the table, or use another out= or overwrite=true"
+        why = (
+            f"_run/{IDENTITY} is missing, and the units were written with another configuration; run the "
+            "command that wrote the table, or use another out= or overwrite=true"
         )
+        raise InputError(why, key="out", value=out)
 
 
 def warn_of_store(out: str) -> None:
@@ -350,9 +353,8 @@ def _in_order(out: str, plan: TablePlan, frozen: Sequence[Unit]) -> Sequence[Uni
     new = [name for name in planned if name not in names]
     if gone or (new and not (plan.derived and plan.limit is not None)):
         difference = _difference(gone, [planned[name] for name in new])
-        raise InputError(
-            f"out={out}: the inputs changed since this run started: {difference}; use another out= or overwrite=true"
-        )
+        why = f"the inputs changed since this run started: {difference}"
+        raise InputError(why, key="out", value=out, remedy="use another out= or overwrite=true")
     return CompactList(planned[name] for name in [*(unit.name for unit in frozen), *new])
 
 

@@ -195,7 +195,8 @@ def survey(plan: TablePlan, *, overwrite: bool = False) -> Amounts:
 def _check_plan(plan: TablePlan, retry: Sequence[str]) -> None:
     if unknown := [status for status in retry if status not in STATUSES]:
         several = f" (several are written retry=[{unknown[0]}])" if "," in unknown[0] else ""
-        raise InputError(f"retry={unknown[0]}: no such status{several}; must be one of {', '.join(STATUSES)}")
+        why = f"no such status{several}; must be one of {', '.join(STATUSES)}"
+        raise InputError(why, key="retry", value=unknown[0])
     check_distinct(plan.units)
 
 

@@ -150,7 +150,7 @@ def test_questions_are_left_out_and_conditions_of_settings_must_exist() -> None:
     assert changes == {"models", "m", "n"}, "p answered without a condition"
     for key in ("baseline_condition", "reference_condition"):
         absent: dict[str, Any] = {key: "nowhere"}
-        with pytest.raises(InputError, match=rf"^metrics.{key}='nowhere': .*'with', 'without'"):
+        with pytest.raises(InputError, match=rf"^metrics.{key}=nowhere: .*'with', 'without'"):
             computed(rows, None, MetricSettings(**absent))
         computed(rows, None, MetricSettings(**absent | {key: "with"}))
 

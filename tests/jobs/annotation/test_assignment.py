@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.annotation.assignment import CANDIDATES, Assignment, PlanError, Rater, assign, read_raters, summary
+from jobs.annotation.assignment import CANDIDATES, Assignment, Rater, assign, read_raters, summary
 from jobs.errors import InputError
 from tests.factories import write_file, write_table, write_units
 
@@ -152,7 +152,7 @@ def test_a_set_goes_only_to_raters_with_room_for_all_of_it() -> None:
     raters = [Rater("small", limit=5), Rater("none", limit=3), Rater("large")]
     loads = Counter(task.rater for task in assign(list(together), raters, seed=1, per_item=1, together=together))
     assert loads == {"small": 4, "large": 20}
-    with pytest.raises(PlanError, match="a set of 4 items needs 2 different raters; 1 "):
+    with pytest.raises(InputError, match="a set of 4 items needs 2 different raters; 1 "):
         assign(
             list(together),
             [Rater("a", limit=23), Rater("large"), Rater("none", limit=3)],
@@ -209,7 +209,7 @@ def test_an_infeasible_plan_is_refused_with_its_numbers() -> None:
     for kwargs, pattern in INFEASIBLE:
         try:
             assign(**{"items": ITEMS, "raters": TEN, "seed": 1, **kwargs})
-        except PlanError as error:
+        except InputError as error:
             if not re.search(pattern, str(error)):
                 misses.append((pattern, str(error)))
         else:
@@ -219,11 +219,11 @@ def test_an_infeasible_plan_is_refused_with_its_numbers() -> None:
 
 def test_limits_that_are_too_low_are_refused_with_their_numbers() -> None:
     tight = [Rater(f"rater{number}", limit=17) for number in range(10)]
-    with pytest.raises(PlanError, match=r"60 items x 3 raters = 180 tasks, but .* take only 170"):
+    with pytest.raises(InputError, match=r"60 items x 3 raters = 180 tasks, but .* take only 170"):
         assign(ITEMS, tight, seed=1, per_item=3)
-    with pytest.raises(PlanError, match=r"shared=18: .* at most 17 tasks"):
+    with pytest.raises(InputError, match=r"shared=18: .* at most 17 tasks"):
         assign(ITEMS, tight, seed=1, per_item=1, shared=18)
-    with pytest.raises(PlanError, match="duplicate rater 'a'"):
+    with pytest.raises(InputError, match="duplicate rater 'a'"):
         assign(ITEMS, [Rater("a"), Rater("a")], seed=1, per_item=1)
 
 
@@ -242,7 +242,7 @@ def test_any_plan_is_complete_or_refused(
     names = [f"t{number}" for number in range(items)]
     try:
         plan = assign(names, raters, seed=seed, per_item=per_item, shared=shared)
-    except PlanError:
+    except InputError:
         return
     loads = Counter(task.rater for task in plan)
     assert all(rater.limit is None or loads[rater.name] <= rater.limit for rater in raters)
@@ -273,12 +273,12 @@ def test_all_items_may_be_shared_up_to_the_limits_of_the_raters() -> None:
     assert sorted((task.rater, task.item, task.shared) for task in plan) == [
         (rater, item, True) for rater in "xy" for item in "ab"
     ]
-    with pytest.raises(PlanError, match=r"^shared=2: rater 'x' takes at most 1 tasks"):
+    with pytest.raises(InputError, match=r"^shared=2: rater 'x' takes at most 1 tasks"):
         assign(["a", "b"], [Rater("x", limit=1), Rater("y")], seed=1, per_item=1, shared=2)
-    with pytest.raises(PlanError, match=r"^shared=3: must be from 0 to the number of items, 2"):
+    with pytest.raises(InputError, match=r"^shared=3: must be from 0 to the number of items, 2"):
         assign(["a", "b"], [Rater("x")], seed=1, per_item=1, shared=3)
     sets = {"a": "s", "b": "s"}
-    with pytest.raises(PlanError, match=r"^shared=2: must be from 0 to the number of sets, 1"):
+    with pytest.raises(InputError, match=r"^shared=2: must be from 0 to the number of sets, 1"):
         assign(["a", "b"], [Rater("x")], seed=1, per_item=1, shared=2, together=sets)
 
 

@@ -95,7 +95,7 @@ def test_a_response_that_is_a_text_of_the_item_is_not_looked_up(tmp_path: Path) 
     (shown,) = show_items(chosen([item("i", ["p"], ["a", "g"], response_id="r")]), held, some)
     assert shown.texts == {"generated": ("g", "from the item")}
     assert shown.pictures == ("http://here/p.jpg",)
-    with pytest.raises(InputError, match=r"responses= is required"):
+    with pytest.raises(InputError, match=r"responses=: required"):
         show_items(chosen([item("i", ["p"], ["a"], response_id="r")]), held, some)
 
 
@@ -122,9 +122,9 @@ def test_an_item_of_texts_alone_needs_no_other_table(tmp_path: Path) -> None:
     (shown,) = show_items(chosen([item("i", texts=["a"])]), held, replace(LOOK, own_sets={"i": own_set, "j": own_set}))
     assert (shown.pictures, shown.image_ids, shown.facts, shown.links) == ((), (), (), ())
     assert (shown.texts, shown.own_set) == ({"article": ("a", "the article")}, own_set)
-    with pytest.raises(InputError, match=r"^texts= is required: the table of the items' texts"):
+    with pytest.raises(InputError, match=r"^texts=: required: the table of the items' texts"):
         show_items(chosen([item("i", texts=["a"])]), replace(held, texts=None), LOOK)
-    with pytest.raises(InputError, match=r"^images= is required"):
+    with pytest.raises(InputError, match=r"^images=: required"):
         show_items(chosen([item("i", ["p"])]), held, LOOK)
     silent = tables(tmp_path / "silent", responses=[{"response_id": "r", "item_id": "i", "text": None}])
     (shown,) = show_items(chosen([item("i", response_id="r") | {"image_ids": None, "text_ids": None}]), silent, LOOK)

@@ -107,7 +107,7 @@ def test_members_of_archives(tmp_path: Path) -> None:
     np.savez(tmp_path / "f.npz", b=np.zeros((1, 1)), a=np.zeros((1, 1)))
     with zipfile.ZipFile(tmp_path / "f.npz", "a") as archive:
         archive.writestr("readme.txt", "x")
-    with pytest.raises(InputError, match=r"corpus\.array= is required: .*f\.npz holds several arrays"):
+    with pytest.raises(InputError, match=r"corpus\.array=: required: .*f\.npz holds several arrays"):
         find_matrix(str(tmp_path / "f.npz"))
     with pytest.raises(InputError, match=r"corpus\.array=readme\.txt: .* has no such array; it has a, b$"):
         find_matrix(str(tmp_path / "f.npz"), array="readme.txt")

@@ -249,9 +249,7 @@ class TestRefused:
         assert "no column 'height'" in self.message_of(
             config(good.path, "datacomp", array="l14_img", where="height > 3")
         )
-        assert "corpus.embedder.checkpoint= is required" in self.message_of(
-            config(good.path, "datacomp", embedder=None)
-        )
+        assert "corpus.embedder.checkpoint=: required" in self.message_of(config(good.path, "datacomp", embedder=None))
         unknown = EmbedderConfig(name="x", checkpoint="local:no-such-encoder")
         assert self.message_of(config(good.path, "datacomp", embedder=unknown)).startswith(
             "corpus.embedder.checkpoint="

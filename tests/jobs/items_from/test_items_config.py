@@ -30,10 +30,10 @@ def test_none_and_two_are_refused() -> None:
         ({}, "input=, responses=, links=, topics=: exactly one of them is required"),
         ({"input": "f", "topics": {"name": "t"}}, "input=, topics=: cannot be set together; set exactly one of input="),
         ({"links": "L", "unit_rows": 0}, "unit_rows=0: must be at least 1"),
-        ({"links": "L", "limit": 3}, "limit=: a key of items from input= or responses=, and links= is given"),
-        ({"input": "f", "texts": "T"}, "texts=: a key of items from responses= or links=, and input= is given"),
-        ({"input": "f", "k": 3, "gold_node": "x"}, "gold_node=: a key of items from links=, and input= is given"),
-        ({"links": "L", "role": "prompt"}, "role=: a key of items from responses=, and links= is given"),
-        ({"topics": {"name": "t"}, "language": "de"}, "language=: a key of items from input=, and topics= is given"),
+        ({"links": "L", "limit": 3}, "limit: a key of items from input= or responses=, and links= is given"),
+        ({"input": "f", "texts": "T"}, "texts: a key of items from responses= or links=, and input= is given"),
+        ({"input": "f", "k": 3, "gold_node": "x"}, "gold_node: a key of items from links=, and input= is given"),
+        ({"links": "L", "role": "prompt"}, "role: a key of items from responses=, and links= is given"),
+        ({"topics": {"name": "t"}, "language": "de"}, "language: a key of items from input=, and topics= is given"),
     ]
     check_cases(refused, cases)

@@ -242,12 +242,12 @@ def test_columns_of_a_list_of_pictures_and_those_that_fit_nothing() -> None:
          "F: no column b (columns.targets=), c (columns.attributes=); its columns are a"),
         (("a", "b"), [], "columns.pictures= or columns.texts.ROLE= is required; the columns of the file are a, b"),
         (("a", "b"), ["columns.pictures=[]", "columns.texts={note: []}"], "is required"),
-        (("a",), [texts, "separators.texts=''"], "separators.texts=: empty"),
+        (("a",), [texts, "separators.texts=''"], "separators.texts: empty"),
         (("a",), [texts, "kind=photo"], "kind=photo: must be one of image, pair, description, caption"),
         (("a",), [texts, "item_per=prompt"], "must be one of note"),
         (("a", "set"), [texts, "item_per=note"], "writes the attribute set, which is also a column"),
         (("a", "text_column"), [texts, "item_per=note", "columns.attributes=[text_column]"], "attribute text_column"),
-        (("a",), ["columns.texts.note=true"], "columns.texts.note=True: must be the name of a column"),
+        (("a",), ["columns.texts.note=true"], "columns.texts.note=true: must be the name of a column"),
         (("a",), ["columns.pictures=['']"], "columns.pictures=['']: must be"),
     ]  # fmt: skip
     check_cases(check, cases)

@@ -273,7 +273,7 @@ def test_keys_of_another_method_are_refused() -> None:
         rubric_job.check_method(config(method="open"))
     with pytest.raises(ValueError, match="samples=3: method=closed has no such key; omit it, or set method=reasoned"):
         rubric_job.check_method(config(samples=3))
-    with pytest.raises(ValueError, match=r"engine=packed: must be one of .* with method=reasoned"):
+    with pytest.raises(ValueError, match=r"engine: must be one of .* with method=reasoned"):
         rubric_job.check_method(config(method="reasoned", engine="packed"))
     assert rubric_job.method_identity(config()) == {"method": "closed"}
     one, two = (rubric_job.method_identity(config(method="reasoned", samples=n)) for n in (1, 2))

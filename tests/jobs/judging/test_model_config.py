@@ -46,7 +46,7 @@ def test_a_model_of_texts_is_refused_where_a_picture_is_shown(tmp_path: Any, mon
     pictures["value"] = False
     assert checked() is False
     assert looked_up == [("me/seven", "abc")] * 3
-    with pytest.raises(ValueError, match=r"model\.checkpoint=me/seven: does not accept pictures, and prompt 'p' shows"):
+    with pytest.raises(ValueError, match=r"model\.checkpoint: does not accept pictures, and prompt 'p' shows"):
         checked(shown_by="prompt 'p'")
     looked_up.clear()
     assert checked(shown_by="prompt 'p'", only_plans=True) is None

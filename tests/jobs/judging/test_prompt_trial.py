@@ -114,7 +114,7 @@ def test_the_key_is_of_plans_and_not_negative() -> None:
         prompt_trial.check(keys)
     with pytest.raises(InputError, match="show_prompts=-1: must be at least 0"):
         prompt_trial.check(asked(-1))
-    with pytest.raises(InputError, match="show_prompts=1: only used with plan=true"):
+    with pytest.raises(InputError, match="show_prompts: only used with plan=true"):
         prompt_trial.check(asked(1, only_plans=False))
 
 

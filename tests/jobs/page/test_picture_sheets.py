@@ -206,7 +206,7 @@ def test_each_picture_has_its_own_rows() -> None:
     ).decode()
     assert html.count("data:image/webp;base64,AA") == 1
     assert "=South" in html
-    with pytest.raises(InputError, match="pictures=: z is in no table"):
+    with pytest.raises(InputError, match="pictures: z is in no table"):
         check_pictures(["p", "z"], neighbors, links)
 
 

@@ -98,7 +98,7 @@ def test_a_continued_purge_keeps_its_name_and_its_ids(tmp_path: Path) -> None:
 
 def test_another_list_is_refused(tmp_path: Path) -> None:
     matching.begin(str(tmp_path), "list", JOURNALLED, None)
-    with pytest.raises(InputError, match=r"^exclusions=: .*_purge\.json"):
+    with pytest.raises(InputError, match=r"^exclusions: .*_purge\.json"):
         matching.read(str(tmp_path), "other")
 
 

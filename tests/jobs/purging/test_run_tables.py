@@ -26,7 +26,7 @@ def test_a_list_must_have_every_picture_that_a_table_excludes(tmp_path: Path) ->
         return Exclusions(names, tuple(frozenset({name}) for name in names))
 
     check_list(tables, listed("x", "y", "new"))
-    with pytest.raises(InputError, match=r"(?s)exclusions=.*images.*\(1 marks"):
+    with pytest.raises(InputError, match=r"(?s)exclusions: .*images.*\(1 marks"):
         check_list(tables, listed("x", "new"))
     with pytest.raises(InputError, match=r"\(2 marks"):
         check_list(tables, listed("new"))

@@ -116,7 +116,7 @@ def test_licences_of_the_hub() -> None:
     for licence in ("CC-BY-4.0", "", "-mit", "cc by", "mit\n"):
         with pytest.raises(InputError, match=r"(?s)card\.licence=.*must be a licence"):
             check(CardSettings(licence=licence))
-    with pytest.raises(InputError, match=r"card\.licence= is required"):
+    with pytest.raises(InputError, match=r"card\.licence=: required"):
         check(CardSettings())
 
 

@@ -195,7 +195,7 @@ def test_an_index_inside_a_table_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
     corpus: Any = SimpleNamespace(space=SimpleNamespace(dim=3), rows=7)
     tables = {"queries": f"{tmp_path}/q/", "out": f"{tmp_path}/out"}
     for place, key in (("out", "out"), ("out/index", "out"), ("q", "queries"), ("q/a/b", "queries")):
-        with pytest.raises(InputError, match=rf"^faiss\.out={tmp_path}/{place}: is inside {key}="):
+        with pytest.raises(InputError, match=rf"^faiss\.out: is inside {key}="):
             check_faiss_export(FaissConfig(f"{tmp_path}/{place}"), corpus, tables)
     assert not checked
     for place in ("out2", "index", "."):

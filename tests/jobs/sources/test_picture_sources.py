@@ -175,9 +175,9 @@ def test_the_plan_counts_files_and_depends_on_what_is_read(parquet: Path) -> Non
     plan = picture_sources.shard_plan(cfg)
     assert (len(plan.units), plan.note, plan.streamed) == (3, "1 file", False)
     assert plan.identity == {"path": str(parquet), "bytes_column": None, "key_column": "key"}
-    with pytest.raises(InputError, match=r"input=R: source=parquet reads all pictures"):
+    with pytest.raises(InputError, match=r"input: source=parquet reads all pictures"):
         picture_sources.shard_plan(fetch_config("parquet", str(parquet), input="R"))
-    with pytest.raises(InputError, match=r"source\.path= is required with source=webdataset"):
+    with pytest.raises(InputError, match=r"source\.path=: required with source=webdataset"):
         picture_sources.shard_plan(fetch_config("webdataset", None))
 
 
@@ -212,8 +212,8 @@ def test_keys_that_are_refused() -> None:
         assert message in str(error.value)
 
     cases = [
-        ("source.contact=null", "source.contact= is required"),
-        ("source.contact=''", "source.contact= is required"),
+        ("source.contact=null", "source.contact=: required"),
+        ("source.contact=''", "source.contact=: required"),
         ("source.contact=nobody", "source.contact=nobody: "),
         ("source.allow_hosts=[]", "source.allow_hosts=[]: at least one host"),
         ("source.allow_hosts=[a.example,'https://b']", "source.allow_hosts: 'https://b' must be a host name"),

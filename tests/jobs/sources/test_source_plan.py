@@ -154,12 +154,12 @@ def test_a_changed_file_is_another_unit(world: Path) -> None:
 def test_keys_of_another_source_are_refused(world: Path) -> None:
     cases = [
         ("wit_base", ["source.path=W/rows.parquet", "input=W/records", "width=300"], "width=300"),
-        ("wit_base", ["source.path=W/rows.parquet"], "input= is required"),
+        ("wit_base", ["source.path=W/rows.parquet"], "input=: required"),
         ("wit_base", ["source.path=W/pictures", "input=W/records"], "none of them .parquet"),
         ("parquet", ["source.path=W/rows.parquet", "input=W/records"], "leave input= out"),
         ("parquet", ["source.path=W/rows.parquet", "source.key_column=id"], "source.key_column=id"),
         ("folder", ["source.path=W/rows.parquet", "input=W/records"], "is a file"),
-        ("urls", ["input=W/records"], "source.contact= is required"),
+        ("urls", ["input=W/records"], "source.contact=: required"),
     ]
     for source, keys, message in cases:
         with pytest.raises(InputError) as error:

@@ -97,8 +97,8 @@ def test_what_is_refused(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixt
         ("q9,a,x\n", [], "none of its 1 queries"),
         ("", [], "no rows"),
         ("q1,a,x\n", ["group_by=colour"], "colour"),
-        ("q1,a,x\n", ["k=[1,1]"], "k=[1, 1]"),
-        ("q1,a,x\n", ["k=[0,5]"], "k=[0, 5]"),
+        ("q1,a,x\n", ["k=[1,1]"], "k=[1,1]"),
+        ("q1,a,x\n", ["k=[0,5]"], "k=[0,5]"),
         ("q1,a,x\n", ["k=[]"], "k=[]"),
         ("q1,a,x\n", ["unlisted=right"], "unlisted=right: must be one of left_out, wrong"),
     ]

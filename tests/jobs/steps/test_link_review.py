@@ -173,7 +173,7 @@ def test_ranks_exclusions_and_what_is_refused(world: Path, capsys: pytest.Captur
     for keys, message in (
         (["ranks=0"], "ranks=0: "),
         (["pictures=0"], "pictures=0: "),
-        (["links=[]"], "links= is required"),
+        (["links=[]"], "links=: required"),
         ([f"links=[{world}/images]"], "is a table 'images', expected links"),
     ):
         assert cli.main("link review", [*common, *keys, f"out={world}/w"]) == 2

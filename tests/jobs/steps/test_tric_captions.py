@@ -39,9 +39,9 @@ def test_a_text_for_each_template_date_and_caption() -> None:
 def test_wrong_templates_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [
         ("templates.month='{caption} {date}'", "templates.month={caption} {date}: must be one of none, year, decade"),
-        ("templates.none=photo", "templates.none='photo': {caption} is missing"),
-        ("templates.none='{caption} {date}'", "templates.none='{caption} {date}': {date} is not allowed"),
-        ("templates.decade='{caption}'", "templates.decade='{caption}': {date} is missing"),
+        ("templates.none=photo", "templates.none=photo: {caption} is missing"),
+        ("templates.none='{caption} {date}'", "templates.none={caption} {date}: {date} is not allowed"),
+        ("templates.decade='{caption}'", "templates.decade={caption}: {date} is missing"),
         ("unit_rows=0", "unit_rows=0: must be at least 1"),
     ]
 

@@ -283,7 +283,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "no contact": (
         ["fetch", "source=urls", "input={f}/matches", "out={f}/out"],
-        ("source.contact= is required", "an e-mail address or web page", "for example source.contact="),
+        ("source.contact=: required", "an e-mail address or web page", "for example source.contact="),
     ),
     "an invented contact": (
         ["fetch", "source=urls", "source.contact=you@example.com", "input={f}/matches", "out={f}/out"],
@@ -291,7 +291,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "no folder of pictures": (
         ["fetch", "source=folder", "input={f}/matches", "out={f}/out"],
-        ("source.path= is required with source=folder", "where the pictures are", "source=urls"),
+        ("source.path=: required with source=folder", "where the pictures are", "source=urls"),
     ),
     "a folder without pictures": (
         ["fetch", "source=folder", "source.path={f}/bare", "input={f}/matches", "out={f}/out"],

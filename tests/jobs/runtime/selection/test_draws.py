@@ -99,7 +99,7 @@ def test_rows_can_stay_together_by_column_or_attribute() -> None:
 
 
 def test_wrong_values_are_refused_before_a_table_is_read() -> None:
-    for keys, message in (({"n": 0}, "draw.n=0: must be at least 1"), ({"by": ""}, "draw.by=: must be picture")):
+    for keys, message in (({"n": 0}, "draw.n=0: must be at least 1"), ({"by": ""}, "draw.by.*: must be picture")):
         with pytest.raises(InputError, match=message):
             DrawConfig(**keys).check()
     DrawConfig(n=1).check()

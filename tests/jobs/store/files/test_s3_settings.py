@@ -111,7 +111,7 @@ def test_an_endpoint_that_is_not_an_address_is_a_sentence(environment: pytest.Mo
             with pytest.raises(InputError, match=rf"^{name}=.*: must be an address such as https://host:port$"):
                 settings(environment, **{name: value})
     (tmp_path / "config").write_text("[default]\nendpoint_url = not a url\n")
-    with pytest.raises(InputError, match=r"^endpoint_url in the profile='not a url': must be an address"):
+    with pytest.raises(InputError, match=r"^endpoint_url in the profile=not a url: must be an address"):
         settings(environment)
     for value in ("http://127.0.0.1:9000", "https://[::1]:9000", "https://s3.example.com/", "http://minio"):
         assert settings(environment, AWS_ENDPOINT_URL=value)[0] == value
