@@ -48,7 +48,7 @@ class PictureDecoder:
         Raises:
             ValueError: see `encoder_facts`.
         """
-        self._geometry = find_geometry(settings.checkpoint, settings.pretrained)
+        self._geometry = find_geometry(settings.checkpoint, settings.pretrained, instruction=settings.instruction)
         self._max_pixels = max_pixels
         self._read = PictureReader(max_pixels=max_pixels)
 
@@ -60,10 +60,10 @@ class PictureDecoder:
                 (string); other columns are ignored.
 
         Returns:
-            `item_id` (the image_id), `kind` ("image"), `pixels` (large_binary: height x width x 3 uint8 of the model's
-            input, row by row, null unless ok), `status`, `error_kind`, `error_message`. Rows that were not ok keep
-            their status; ok without bytes becomes `missing_input`; a picture that cannot be decoded becomes `error`
-            with a kind of `actors.fetching.decoders.PictureReader`.
+            `item_id` (the image_id), `kind` ("image"), `pixels` (large_binary: a row for `Tower.rows`, often height
+            x width x 3 uint8 of the model's input; null unless ok), `status`, `error_kind`, `error_message`. Rows that
+            were not ok keep their status; ok without bytes becomes `missing_input`; a picture that cannot be decoded
+            becomes `error` with a kind of `actors.fetching.decoders.PictureReader`.
         """
         outcomes = zip(*(batch[name].to_pylist() for name in _OUTCOME), strict=True)
         rows = [self._decode_row(data, *outcome) for data, outcome in zip(batch["bytes"], outcomes, strict=True)]
@@ -82,7 +82,7 @@ class PictureDecoder:
         try:
             picture = self._read(data.as_py())
             self._check_elongation(picture)
-            return self._geometry.resize(picture).tobytes(), Status.OK.value, None, None
+            return self._geometry.prepare(picture).tobytes(), Status.OK.value, None, None
         except PictureError as error:
             return None, Status.ERROR.value, error.kind, str(error)
         except ValueError as error:  # a side that rounds to zero
@@ -124,9 +124,14 @@ class Embedder:
             torch.set_num_threads(threads)
         self._device = find_device(settings.device)
         dtype = find_dtype(settings.dtype, self._device)
-        self._tower = load_tower(settings.checkpoint, settings.pretrained, device=self._device, dtype=dtype)
-        height, width = self._tower.size
-        self._pixel_rows = PixelRows(height * width * 3)
+        self._tower = load_tower(
+            settings.checkpoint,
+            settings.pretrained,
+            device=self._device,
+            dtype=dtype,
+            instruction=settings.instruction,
+        )
+        self._pixel_rows = PixelRows(self._tower.row_bytes or 0)
         self._uploads = Uploads(CudaLane(self._device)) if self._device.type == "cuda" else None
         self._batch_size = self._full_batch_size = batch_size
         self._batches_since_halved = 0
@@ -155,15 +160,15 @@ class Embedder:
         """
         statuses, kinds, messages = (batch[name].to_pylist() for name in _OUTCOME)
         pixels = batch["pixels"]
-        height, width = self._tower.size
+        needed = self._tower.row_bytes
         sizes = pc.fill_null(pc.binary_length(pixels), -1).to_numpy()
         good = np.array([status == Status.OK for status in statuses], dtype=bool)
-        fits = sizes == height * width * 3
+        fits = sizes >= 0 if needed is None else sizes == needed
         for row in np.flatnonzero(good & ~fits).tolist():
             if sizes[row] < 0:
                 outcome = (Status.MISSING_INPUT.value, "no_pixels", "the row is ok but has no pixels")
             else:
-                message = f"the pixels have {sizes[row]} bytes; {height} x {width} x 3 are needed"
+                message = f"the pixels have {sizes[row]} bytes; {needed} are needed"
                 outcome = (Status.ERROR.value, "wrong_size", message)
             statuses[row], kinds[row], messages[row] = outcome
         good &= fits
@@ -201,7 +206,8 @@ class Embedder:
         """Return vectors [n, dim] float32, arbitrary for rows that are not good; and rows, as `_in_batches` does."""
         import torch
 
-        height, width = self._tower.size
+        if self._tower.row_bytes is None:
+            return self._encode_parts(pixels, np.flatnonzero(good))
 
         def encode(start: int, end: int) -> torch.Tensor:
             if not good[start:end].any():
@@ -209,9 +215,19 @@ class Embedder:
             rows = self._pixel_rows.join(pixels.slice(start, end - start), good[start:end])
             if self._uploads is not None:  # copied while the previous batch is computed
                 rows = self._uploads.send(rows)
-            return self._tower.pictures(rows.view(-1, height, width, 3).permute(0, 3, 1, 2).contiguous())
+            return self._tower.rows(rows)
 
         return self._in_batches(len(good), encode)
+
+    def _encode_parts(self, pixels: pa.ChunkedArray, rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
+        """Encode `rows` alone, whose numbers of bytes differ; see `_encode_rows`."""
+
+        def encode(start: int, end: int) -> "torch.Tensor":
+            return self._tower.rows([pixels[int(row)].as_py() for row in rows[start:end]])
+
+        vectors = np.zeros((len(pixels), self.dim), np.float32)
+        vectors[rows], too_large = self._in_batches(len(rows), encode)
+        return vectors, rows[too_large].tolist()
 
     def _in_batches(self, count: int, encode: Callable[[int, int], "torch.Tensor"]) -> tuple[np.ndarray, list[int]]:
         """Run `encode(start, end)` over all rows, in smaller batches when the device runs out of memory.

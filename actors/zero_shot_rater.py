@@ -125,7 +125,9 @@ class ZeroShotRater:
         self.template = ZeroShotTemplate.from_dict(template)
         self.targets, self.condition = tuple(targets), condition
         self._embedder = Embedder(settings, batch_size=batch_size, threads=threads)
-        self.rater = encoder_facts(settings.checkpoint, pretrained=settings.pretrained).encoder
+        self.rater = encoder_facts(
+            settings.checkpoint, pretrained=settings.pretrained, instruction=settings.instruction
+        ).encoder
         self._texts: dict[str, np.ndarray] = {}  # vectors of each label's sentences, [levels, dim]
         self._embed(self.targets)
         self._scale = self._embedder.logit_scale

@@ -20,6 +20,7 @@ from jobs.checkpoints.encoder import (
     EmbedderConfig,
     check_available,
     check_placement,
+    check_reads_texts,
     encoder_facts,
     encoder_identity,
     encoder_lines,
@@ -27,7 +28,6 @@ from jobs.checkpoints.encoder import (
     logit_scalars,
     stream_encoded,
 )
-from jobs.errors import InputError
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import FailingRows
@@ -64,9 +64,8 @@ def execute(cfg: EmbedConfig) -> Plan | Manifest:
     source = open_table(cfg.input, "images", "texts", key="input")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     facts = encoder_facts(cfg.embedder)
-    if source.name == "texts" and not facts.texts:
-        why = f"has no text tower, and {source.uri} is a table of texts; choose another embedder="
-        raise InputError(why, key="embedder.checkpoint", value=cfg.embedder.checkpoint)
+    if source.name == "texts":
+        check_reads_texts(cfg.embedder, facts, f"input={source.uri} is a table of texts")
     if not cfg.only_plans:
         check_available(cfg.embedder)
     plan = _plan(cfg, source, facts, excluded)

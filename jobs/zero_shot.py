@@ -17,6 +17,7 @@ from jobs.checkpoints.encoder import (
     EmbedderConfig,
     check_available,
     check_placement,
+    check_reads_texts,
     encoder_facts,
     encoder_identity,
     stream_encoded,
@@ -65,6 +66,7 @@ def execute(cfg: ZeroShotConfig) -> Plan | Manifest:
     refuse_absent(cfg.input, cfg.embeddings)
     check_placement(cfg, cfg.embedder)
     facts = encoder_facts(cfg.embedder)
+    check_reads_texts(cfg.embedder, facts, "zero_shot compares pictures with sentences")
     if not cfg.only_plans:
         check_available(cfg.embedder)
     tables = open_vectors(cfg.input, cfg.embeddings)

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from actors import local_models, model_files
-from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, HubEncoder, check_size, is_hub_encoder
+from actors.encoders.transformers_encoders import MOST_DIM, PREFIX, check_size, is_hub_encoder
+from actors.encoders.vlm_encoders import find_hub_encoder, instruction_error
 from actors.errors import ModelError, SettingError, first_line
 from actors.hub import check_reachable, refusal
 from actors.model_files import read_header
@@ -61,6 +62,8 @@ class EncoderSettings(Settings):
     checkpoint: str
     # rarely: with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
     pretrained: str | None = None
+    # rarely: system turn of an embedder made from a vision-language model; null: "Represent the user's input."
+    instruction: str | None = None
     device: RuntimeOnly[str] = "auto"  # rarely: auto: a GPU if there is one; else cpu, cuda, cuda:1
     dtype: str = "auto"  # rarely: bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)
 
@@ -137,7 +140,7 @@ class EncoderFacts(NamedTuple):
     encoder: str  # the model and its revision: tag, commit, or a hash of its weights
     dim: int  # length of a vector
     preprocessing: str  # "resize=squash;interpolation=bicubic;size=256x256;mean=0.5,0.5,0.5;std=0.5,0.5,0.5"
-    texts: bool = True  # whether it has a text tower
+    texts: bool = True  # whether it can encode texts
 
 
 class Preprocessing(NamedTuple):
@@ -168,7 +171,7 @@ class EncoderSource(NamedTuple):
     commit: str | None = None  # commit of the tag's repository on the hub; None: the newest, which open_clip downloads
 
 
-def encoder_facts(model: str, *, pretrained: str | None) -> EncoderFacts:
+def encoder_facts(model: str, *, pretrained: str | None, instruction: str | None = None) -> EncoderFacts:
     """Identify an encoder from its config; local weights are hashed but not loaded.
 
     Args:
@@ -177,16 +180,20 @@ def encoder_facts(model: str, *, pretrained: str | None) -> EncoderFacts:
             `transformers:` followed by a hub name, a folder or `s3://bucket/folder`.
         pretrained: for an open_clip name, the tag of its weights (`webli`, or `webli@COMMIT` with a commit of the tag's
             repository on the hub) or a .safetensors file; for transformers, a revision or None; else None.
+        instruction: of an embedder made from a vision-language model; it changes no fact.
 
     Raises:
-        ValueError: no such model or tag; a name without a tag (random weights); a tag that would be ignored; a config
-            that does not fully specify the preprocessing, or the activation function used in training.
+        ValueError: an instruction for another encoder; no such model or tag; a name without a tag (random weights); a
+            tag that would be ignored; a config that does not fully specify the preprocessing, or the activation
+            function used in training.
         FileNotFoundError: a folder without config or safetensors; a hub repository without config.
     """
     if is_hub_encoder(model):
-        encoder = HubEncoder(model, pretrained)
+        encoder = find_hub_encoder(model, pretrained, instruction=instruction)
         name = encoder.folder.resolve().name if encoder.folder else encoder.name
         return EncoderFacts(f"{PREFIX}{name}@{encoder.revision()}", encoder.dim, encoder.preprocessing, encoder.texts)
+    if instruction is not None:
+        raise instruction_error(instruction)
     source = find_source(model, pretrained)
     name = model if local_models.is_local(model) else source.model
     if name.startswith(LOCAL_DIR):  # the folder's parents do not identify the model
@@ -205,7 +212,7 @@ def check_weights(model: str, *, pretrained: str | None) -> None:
         ValueError: see `encoder_facts`; also ValueError if the hub cannot be reached or refuses.
     """
     if is_hub_encoder(model):
-        HubEncoder(model, pretrained).check_weights()
+        find_hub_encoder(model, pretrained).check_weights()
         return
     source = find_source(model, pretrained)
     if hub := hub_files(source):
@@ -468,7 +475,7 @@ def read_scalars(stream: IO[bytes]) -> LogitScalars | None:
 def _weights_file(model: str, pretrained: str | None) -> Path | tuple[str, str | None] | None:
     """Return the weights file, or the repository and revision on the hub; None if neither exists."""
     if is_hub_encoder(model):
-        encoder = HubEncoder(model, pretrained)
+        encoder = find_hub_encoder(model, pretrained)
         return encoder.folder / "model.safetensors" if encoder.folder else (encoder.name, pretrained)
     source = find_source(model, pretrained)
     if source.model.startswith(LOCAL_DIR):

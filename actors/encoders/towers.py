@@ -15,7 +15,8 @@ from actors.encoders.encoder_sources import (
     geometry,
     pinned_weights,
 )
-from actors.encoders.transformers_encoders import HubEncoder, exponential, is_hub_encoder, make_contiguous
+from actors.encoders.transformers_encoders import channels_first, exponential, is_hub_encoder, make_contiguous
+from actors.encoders.vlm_encoders import find_hub_encoder
 from actors.errors import ModelError, first_line, has_other_shapes
 from actors.special_tokens import DataTexts, special_tokens
 from actors.uploads import tensor_of
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 class Geometry(NamedTuple):
     """The part of the preprocessing that runs on a CPU."""
 
-    resize: "Callable[[Image.Image], np.ndarray]"  # to [height, width, 3] uint8
-    size: tuple[int, int]  # height, width
+    prepare: "Callable[[Image.Image], np.ndarray]"  # returns an array whose bytes are a row for `Tower.rows`
+    size: tuple[int, int]  # height, width of the model's input; 0, 0 if they differ by picture
     shortest: bool  # resized by the shorter side, then cropped
 
 
@@ -37,28 +38,37 @@ class Tower(Protocol):
     """Interface of a loaded encoder, whose features are not normalised yet."""
 
     dim: int
-    size: tuple[int, int]  # height, width of its pictures
+    row_bytes: int | None  # of a decoded picture; None if they differ by picture
     logit_scale: float | None  # factor of cosines before the softmax or sigmoid of its training
 
-    def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
-        """Encode uint8 [n, 3, height, width] on the model's device; return [n, dim]."""
+    def rows(self, rows: "torch.Tensor | Sequence[bytes]") -> "torch.Tensor":
+        """Encode decoded pictures; return [n, dim] on the model's device.
+
+        Args:
+            rows: uint8 [n, row_bytes] on the model's device; bytes on the CPU if their numbers differ.
+        """
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":
         """Encode texts; return [n, dim] on the model's device."""
 
 
-def find_geometry(model: str, pretrained: str | None) -> Geometry:
-    """Return how a model's pictures are resized; raises the errors of `encoder_facts`."""
+def find_geometry(model: str, pretrained: str | None, *, instruction: str | None = None) -> Geometry:
+    """Return how a model's pictures are prepared on a CPU; arguments as of `load_tower`, errors of `encoder_facts`."""
     if is_hub_encoder(model):
-        encoder = HubEncoder(model, pretrained)
-        return Geometry(encoder.resize, encoder.size, encoder.shortest)
+        encoder = find_hub_encoder(model, pretrained, instruction=instruction)
+        return Geometry(encoder.prepare, encoder.size, encoder.shortest)
     preprocessing = find_source(model, pretrained).preprocessing
     resize = geometry(preprocessing)
     return Geometry(lambda picture: np.asarray(resize(picture)), preprocessing.size, preprocessing.resize == "shortest")
 
 
-def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dtype: str) -> Tower:
+def load_tower(
+    model: str, pretrained: str | None, *, device: "torch.device", dtype: str, instruction: str | None = None
+) -> Tower:
     """Load a model, from safetensors wherever they exist; pickled code is never loaded.
+
+    Args:
+        instruction: what a vision-language model is asked to represent (`EncoderSettings.instruction`).
 
     Raises:
         ValueError, OSError: see `actors.encoders.encoder_sources.encoder_facts`.
@@ -69,7 +79,8 @@ def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dt
 
     try:
         if is_hub_encoder(model):
-            return HubEncoder(model, pretrained).load(device=device, dtype=getattr(torch, dtype))
+            encoder = find_hub_encoder(model, pretrained, instruction=instruction)
+            return encoder.load(device=device, dtype=getattr(torch, dtype))
         return OpenClipTower(find_source(model, pretrained), device=device, dtype=dtype)
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
         if not has_other_shapes(error):
@@ -113,6 +124,7 @@ class OpenClipTower:
         self._tokenizer: Callable[[list[str]], torch.Tensor] | None = None
         self._source, self._device = source, device
         self.dim, self.size = int(source.config["embed_dim"]), loaded.size
+        self.row_bytes = 3 * loaded.size[0] * loaded.size[1]
         self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
@@ -123,6 +135,10 @@ class OpenClipTower:
         scaled = pixels.to(torch.float32).div_(255).sub_(self._mean).div_(self._std)
         features: torch.Tensor = self._model.encode_image(scaled.to(self._dtype))
         return features
+
+    def rows(self, rows: "torch.Tensor") -> "torch.Tensor":
+        """Encode rows of pixels, uint8 [n, height * width * 3] on the model's device; return [n, dim]."""
+        return self.pictures(channels_first(rows, *self.size))
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":
         """Encode texts, cleaned, truncated and padded as in the model's config; return [n, dim]."""

@@ -1,31 +1,29 @@
-"""Encoders of transformers: SigLIP, SigLIP 2 (fixed resolution), CLIP, and DINOv2 for pictures only.
+"""Encoders of transformers: those with a tower for pictures and one for texts, and those for pictures only.
 
-They are named `transformers:org/name`, `transformers:FOLDER` or `transformers:local:NAME`. Pictures go through the
-model's own processor: up to whole pixels on CPUs, then on the device. SigLIP's texts are canonicalised (SigLIP 2's
-lower-cased) and padded to the length used in training, without an attention mask.
+They are named `transformers:org/name`, `transformers:FOLDER` or `transformers:local:NAME`. Their class in transformers
+says what they are: one with `get_image_features` and `get_text_features` is a dual encoder (SigLIP, SigLIP 2, CLIP,
+MetaCLIP 2, AIMv2, …), another one that takes only pixels has a vector for pictures alone (DINOv2, DINOv3, …).
 
-An encoder's identity is read from its files without importing transformers, which takes seconds of CPU: a driver needs
-only a few numbers of two small JSON files. Files with anything out of the ordinary are left to transformers.
+Pictures go through the model's own processor (`RowForm`). SigLIP's texts are canonicalised (SigLIP 2's lower-cased) and
+padded to the length used in training, without an attention mask.
 """
 
 import hashlib
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from actors import model_files
 from actors.devices import enable_onednn
+from actors.encoders.plain_files import CONFIG, PlainFiles, in_one_line, one_line, read_plain
 from actors.errors import ModelError, SettingError, first_line
 from actors.hub import check_reachable, commit, read
 from actors.model_files import check_weights
 from actors.special_tokens import DataTexts, special_tokens
-from actors.untrusted import parse_json
 
 if TYPE_CHECKING:
     import torch
@@ -36,22 +34,14 @@ _GEMMA_VOCABULARY = 256_000  # SigLIP 2 uses Gemma's tokenizer
 _UNCLEAN_AND_CLEAN = ("A cat, here!", "a cat here")
 MOST_DIM = 65_536  # length of a vector
 MOST_PIXELS = 4096  # per side of a model's input; the largest encoders have several hundred
-CONFIG, PICTURES, OF_ALL = "config.json", "preprocessor_config.json", "processor_config.json"
-_TOWERS = ("text_config", "vision_config")
-_WORDS = {"model_type", "hidden_act", "dtype", "torch_dtype", "transformers_version", "_name_or_path"}
-_LISTS = {"architectures", "out_features", "out_indices", "stage_names"}
-_WHOLE = re.compile(r"num_.*|.*_(size|dim|id)|max_position_embeddings")
-_MOST = 10**7  # larger than any number in these files; others are left to transformers
-# Where transformers finds the length of a vector, by `model_type`; its default if the file has none; and whether the
-# encoder has a text tower.
-_DIM: dict[str, tuple[tuple[str, ...], int, bool]] = {
-    "siglip": (("vision_config", "hidden_size"), 768, True),
-    "clip": (("projection_dim",), 512, True),
-    "dinov2": (("hidden_size",), 768, False),
-    "dinov2_with_registers": (("hidden_size",), 768, False),
-}
-_CONVERT = "do_convert_rgb"  # True in all three by default
-_IGNORED = {"image_processor_type", "processor_class"}
+_SAME = 1e-5  # difference of normalised pixels that two orders of the same steps may have
+_SHAPE_BYTES = 8
+
+
+def check_dim(dim: int, model: str) -> None:
+    """Check the length of a model's vectors. Raises ModelError for lengths that no encoder has."""
+    if not 0 < dim <= MOST_DIM:
+        raise ModelError(f"its vectors have {dim} numbers; allowed are 1 to {MOST_DIM}", model)
 
 
 def check_size(size: tuple[int, int]) -> None:
@@ -60,23 +50,16 @@ def check_size(size: tuple[int, int]) -> None:
         raise ValueError(f"its pictures have {size[0]} x {size[1]} pixels; allowed are 1 to {MOST_PIXELS} a side")
 
 
-class PlainFiles(NamedTuple):
-    """The facts in an encoder's files."""
+class RowForm(Enum):
+    """What a row of a decoded picture holds: as much of the preprocessing as CPUs can do with few bytes."""
 
-    dim: int  # length of a vector
-    texts: bool  # whether it has a text tower
-    kind: str  # class of the picture processor
-    settings: dict[str, Any]  # settings of the picture processor, with defaults filled in
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """The height and width of the model's input."""
-        size = self.settings.get("crop_size", self.settings["size"])
-        return size["height"], size["width"]
+    PIXELS = "uint8 [height, width, 3], before the normalisation"
+    PATCHES = "uint8 [patches, patch * patch * 3] before the normalisation, then int32 [2], rows and columns of patches"
+    FLOATS = "float32 [3, height, width], the processor's output, where the order of its steps allows no other form"
 
 
-class HubEncoder:
-    """An encoder that transformers can load: its config and processors, without weights."""
+class HubFiles:
+    """A model for transformers in a folder or on the hub: its name, revision and small files."""
 
     def __init__(self, model: str, revision: str | None) -> None:
         """Read the configs.
@@ -97,95 +80,16 @@ class HubEncoder:
             if read(self.name, CONFIG, revision=revision) is None:
                 raise ModelError("the hub has no such model for transformers (no config.json)", model)
         self._model, self._revision = model, revision
-        self._options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+        self.options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
         if self.folder:
             check_weights(self.folder)
-        self._plain = self._read_plain()
-        check_size(self.size)
-        if not 0 < self.dim <= MOST_DIM:
-            raise ModelError(f"its vectors have {self.dim} numbers; allowed are 1 to {MOST_DIM}", model)
 
-    def _read_plain(self) -> PlainFiles | None:
-        """Return the facts that the files contain by themselves; None if transformers is needed."""
-        try:
-            return read_plain(self._read_file)
-        except (ValueError, OSError):  # unreadable files, or no answer from the hub
-            return None
-
-    def _read_file(self, name: str) -> str | None:
+    def read_file(self, name: str) -> str | None:
+        """Return the text of a small file; None if it does not exist."""
         if self.folder is None:
             return read(self.name, name, revision=self._revision)
         file = self.folder / name
         return file.read_text(encoding="utf-8") if file.is_file() else None
-
-    @cached_property
-    def _loaded(self) -> tuple[Any, Any]:
-        """The config and picture processor that transformers loads."""
-        try:
-            config, processor = self._load()
-        except (ValueError, OSError, MemoryError):
-            raise
-        except Exception as error:  # model files are untrusted, so any exception is possible
-            raise ModelError(f"cannot be read ({type(error).__name__}: {first_line(error)})", self._model) from error
-        if self._plain and (actual := _in_one_line(processor)) != self.preprocessing:
-            raise RuntimeError(
-                f"{self._model}: the installed transformers preprocesses pictures with {actual}, but the model's files "
-                f"require {self.preprocessing}; install the version that constraints.txt pins"
-            )
-        return config, processor
-
-    def _load(self) -> tuple[Any, Any]:
-        from transformers import AutoConfig, AutoImageProcessor
-
-        config = AutoConfig.from_pretrained(self.name, **self._options)
-        if config.model_type == "siglip2":
-            raise ModelError("NaFlex models are not supported; use a model with a fixed picture size", self._model)
-        if config.model_type not in _DIM:
-            raise ModelError(f"is a {config.model_type}; must be one of {', '.join(_DIM)}", self._model)
-        loader: Any = AutoImageProcessor
-        return config, loader.from_pretrained(self.name, **self._options)
-
-    @property
-    def config(self) -> Any:
-        """The config of transformers."""
-        return self._loaded[0]
-
-    @property
-    def processor(self) -> Any:
-        """The picture processor of transformers."""
-        return self._loaded[1]
-
-    @property
-    def dim(self) -> int:
-        """Length of a vector."""
-        return (
-            self._plain.dim if self._plain else int(attrgetter(".".join(_DIM[self.config.model_type][0]))(self.config))
-        )
-
-    @property
-    def texts(self) -> bool:
-        """Whether it has a text tower."""
-        return self._plain.texts if self._plain else hasattr(self.config, "text_config")
-
-    @property
-    def preprocessing(self) -> str:
-        """The picture processor's settings on one line."""
-        return _one_line(self._plain.kind, self._plain.settings) if self._plain else _in_one_line(self.processor)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Height and width of the model's input."""
-        if self._plain:
-            return self._plain.size
-        settings = self.processor.crop_size if getattr(self.processor, "do_center_crop", False) else self.processor.size
-        if settings.get("height") is None or settings.get("width") is None:
-            raise ModelError("takes pictures of any shape; choose a model with a fixed size", self._model)
-        return int(settings["height"]), int(settings["width"])
-
-    @property
-    def shortest(self) -> bool:
-        """Whether a picture is resized by its shorter side."""
-        return bool(dict(self.processor.size).get("shortest_edge"))
 
     def revision(self) -> str:
         """Return the hub's commit, or a hash of the folder's weights."""
@@ -205,30 +109,182 @@ class HubEncoder:
         files = ("model.safetensors", "model.safetensors.index.json")
         check_reachable(self.name, files=files, revision=self._revision)
 
-    def resize(self, picture: "Image.Image") -> np.ndarray:
-        """Return the picture at the model's input size, [height, width, 3] uint8, before normalisation."""
-        inputs = self.processor(images=[picture], do_rescale=False, do_normalize=False, return_tensors="pt")
-        pixels: torch.Tensor = inputs["pixel_values"][0]
+    def load_model(self, dtype: "torch.dtype") -> Any:
+        """Load the model of transformers, without an output layer for tokens.
+
+        Raises:
+            ModelError: its files lack weights, which would be random.
+        """
+        from transformers import AutoModel
+        from transformers.utils import logging
+
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity_error()  # the warning about weights that are left out, such as the output layer's
+        try:
+            options = self.options | {"dtype": dtype, "use_safetensors": True, "output_loading_info": True}
+            model, loading = AutoModel.from_pretrained(self.name, **options)
+        finally:
+            logging.set_verbosity(verbosity)
+        if missing := sorted(loading["missing_keys"]):
+            why = f"its files lack {len(missing)} weights of the architecture, such as {missing[0]}"
+            raise ModelError(f"{why}; use files in the form of transformers", self._model)
+        return model
+
+
+class HubEncoder(HubFiles):
+    """An encoder that transformers can load: its config and picture processor, without weights."""
+
+    def __init__(self, model: str, revision: str | None) -> None:
+        """Read the configs; raises the errors of `HubFiles`."""
+        super().__init__(model, revision)
+        self._plain = self._read_plain()
+        check_size(self.size)
+        check_dim(self.dim, model)
+
+    def _read_plain(self) -> PlainFiles | None:
+        """Return the facts that the files contain by themselves; None if transformers is needed."""
+        try:
+            return read_plain(self.read_file)
+        except (ValueError, OSError):  # unreadable files, or no answer from the hub
+            return None
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        """The config and picture processor that transformers loads."""
+        try:
+            config, processor = self._load()
+        except (ValueError, OSError, MemoryError):
+            raise
+        except Exception as error:  # model files are untrusted, so any exception is possible
+            raise ModelError(f"cannot be read ({type(error).__name__}: {first_line(error)})", self._model) from error
+        if self._plain and (actual := in_one_line(processor)) != self.preprocessing:
+            raise RuntimeError(
+                f"{self._model}: the installed transformers preprocesses pictures with {actual}, but the model's files "
+                f"require {self.preprocessing}; install the version that constraints.txt pins"
+            )
+        return config, processor
+
+    def _load(self) -> tuple[Any, Any]:
+        from transformers import AutoConfig, AutoImageProcessor
+
+        config = AutoConfig.from_pretrained(self.name, **self.options)
+        encoder = model_class(config)
+        if not has_text_tower(encoder) and getattr(encoder, "main_input_name", None) != "pixel_values":
+            raise ModelError(
+                f"is a {config.model_type}; must be an encoder of pictures, such as SigLIP, CLIP and DINOv3, "
+                "or a vision-language model",
+                self._model,
+            )
+        loader: Any = AutoImageProcessor
+        return config, loader.from_pretrained(self.name, **self.options)
+
+    @property
+    def config(self) -> Any:
+        """The config of transformers."""
+        return self._loaded[0]
+
+    @property
+    def processor(self) -> Any:
+        """The picture processor of transformers."""
+        return self._loaded[1]
+
+    @cached_property
+    def dim(self) -> int:
+        """Length of a vector.
+
+        Raises:
+            ModelError: the model returns no vector for a whole picture.
+        """
+        return self._plain.dim if self._plain else _passed_dim(self.config, self.size, self._model)
+
+    @property
+    def texts(self) -> bool:
+        """Whether it has a text tower."""
+        return self._plain.texts if self._plain else has_text_tower(model_class(self.config))
+
+    @property
+    def preprocessing(self) -> str:
+        """The picture processor's settings on one line."""
+        return one_line(self._plain.kind, self._plain.settings) if self._plain else in_one_line(self.processor)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the model's input; of NaFlex models the largest number of patches, and pixels of one."""
+        if self._plain:
+            return self._plain.size
+        processor = self.processor
+        if (most := getattr(processor, "max_num_patches", None)) is not None:
+            return int(most), int(processor.patch_size) ** 2
+        settings = processor.crop_size if getattr(processor, "do_center_crop", False) else processor.size
+        height, width = (getattr(settings, side, None) for side in ("height", "width"))
+        if height is None or width is None:
+            raise ModelError("takes pictures of any shape; choose a model with a fixed size", self._model)
+        return int(height), int(width)
+
+    @property
+    def shortest(self) -> bool:
+        """Whether a picture is resized by its shorter side."""
+        return bool(self.processor.size and dict(self.processor.size).get("shortest_edge"))
+
+    @cached_property
+    def form(self) -> RowForm:
+        """What a row of a decoded picture holds, as a small picture shows."""
+        if hasattr(self.processor, "max_num_patches"):
+            return RowForm.PATCHES
+        from PIL import Image
+
+        picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (37, 53, 3), np.uint8))
+        pixels = self._processed(picture, do_rescale=False, do_normalize=False)["pixel_values"]
         if str(pixels.dtype) != "torch.uint8":
-            raise RuntimeError(f"{type(self.processor).__name__} of this transformers resizes to {pixels.dtype}")
-        return np.ascontiguousarray(pixels.permute(1, 2, 0).numpy())
+            return RowForm.FLOATS
+        whole = self._processed(picture)["pixel_values"]
+        return RowForm.PIXELS if (self.normalised(pixels) - whole).abs().max() < _SAME else RowForm.FLOATS
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of a decoded picture (`RowForm`)."""
+        height, width = self.size
+        return height * width * 3 * (4 if self.form is RowForm.FLOATS else 1) + _SHAPE_BYTES * (
+            self.form is RowForm.PATCHES
+        )
+
+    def prepare(self, picture: "Image.Image") -> np.ndarray:
+        """Return a picture as an array whose bytes are a row (`RowForm`)."""
+        if self.form is RowForm.FLOATS:
+            return np.ascontiguousarray(self._processed(picture)["pixel_values"][0].numpy())
+        inputs = self._processed(picture, do_rescale=False, do_normalize=False)
+        pixels = inputs["pixel_values"][0]
+        if self.form is RowForm.PIXELS:
+            return np.ascontiguousarray(pixels.permute(1, 2, 0).numpy())
+        shape = np.asarray(inputs["spatial_shapes"][0], np.int32)
+        return np.concatenate([pixels.numpy().reshape(-1), shape.view(np.uint8)])
+
+    def _processed(self, picture: "Image.Image", **options: bool) -> Any:
+        return self.processor(images=[picture], return_tensors="pt", **options)
+
+    def normalised(self, pixels: "torch.Tensor") -> "torch.Tensor":
+        """Return uint8 [n, 3, …] as the processor rescales and normalises it, float32."""
+        processor = self.processor
+        scaled: torch.Tensor = processor.rescale_and_normalize(
+            pixels,
+            do_rescale=processor.do_rescale,
+            rescale_factor=processor.rescale_factor,
+            do_normalize=processor.do_normalize,
+            image_mean=tuple(processor.image_mean),
+            image_std=tuple(processor.image_std),
+        )
+        return scaled
 
     def load(self, *, device: "torch.device", dtype: "torch.dtype") -> "HubTower":
         """Load the model from safetensors onto the device."""
         return HubTower(self, device=device, dtype=dtype)
-
-    def load_model(self, dtype: "torch.dtype") -> Any:
-        """Load the transformers model."""
-        from transformers import AutoModel
-
-        return AutoModel.from_pretrained(self.name, dtype=dtype, use_safetensors=True, **self._options)
 
     def load_tokenizer(self) -> Any:
         """Load the tokenizer; raises ValueError or OSError if its files cannot be read."""
         from transformers import AutoTokenizer
 
         try:
-            return AutoTokenizer.from_pretrained(self.name, **self._options)
+            return AutoTokenizer.from_pretrained(self.name, **self.options)
         except (ValueError, OSError, MemoryError):
             raise
         except Exception as error:  # model files are untrusted, so any exception is possible
@@ -243,30 +299,43 @@ class HubTower:
         enable_onednn()
         self._encoder, self._device, self._dtype = encoder, device, dtype
         self._model = encoder.load_model(dtype).to(device).eval()
-        if encoder.config.model_type == "siglip":  # the others have a class token
+        if encoder.config.model_type == "siglip":  # the others have a class token, or patches from the processor
             make_contiguous(self._model.vision_model.embeddings)
         self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
-        self.dim, self.size = encoder.dim, encoder.size
+        self.dim, self.row_bytes = encoder.dim, encoder.row_bytes
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
         """Encode uint8 [n, 3, height, width] on the device, normalised by the model's processor; return [n, dim]."""
-        processor = self._encoder.processor
-        scaled = processor.rescale_and_normalize(
-            pixels,
-            do_rescale=processor.do_rescale,
-            rescale_factor=processor.rescale_factor,
-            do_normalize=processor.do_normalize,
-            image_mean=tuple(processor.image_mean),
-            image_std=tuple(processor.image_std),
-        ).to(self._dtype)
-        if not self._encoder.texts:
-            features: torch.Tensor = self._model(pixel_values=scaled).pooler_output
-            return features
-        return _features(self._model.get_image_features(pixel_values=scaled))
+        return self._features(pixel_values=self._encoder.normalised(pixels))
+
+    def rows(self, rows: "torch.Tensor") -> "torch.Tensor":
+        """Encode rows of decoded pictures, uint8 [n, row_bytes] on the device; return [n, dim]."""
+        import torch
+
+        height, width = self._encoder.size
+        if self._encoder.form is RowForm.PIXELS:
+            return self.pictures(channels_first(rows, height, width))
+        if self._encoder.form is RowForm.FLOATS:
+            return self._features(pixel_values=rows.contiguous().view(torch.float32).view(-1, 3, height, width))
+        shapes = rows[:, -_SHAPE_BYTES:].contiguous().view(torch.int32).long().clamp_(min=1)  # 0: a row that is not ok
+        mask = torch.arange(height, device=rows.device) < shapes.prod(1, keepdim=True)
+        patches = rows[:, :-_SHAPE_BYTES].view(-1, height, width, 3).permute(0, 3, 1, 2)
+        patches = self._encoder.normalised(patches).permute(0, 2, 3, 1).reshape(len(rows), height, -1)
+        patches = patches * mask.unsqueeze(2)  # missing patches are zeros behind the normalisation
+        return self._features(pixel_values=patches, pixel_attention_mask=mask.int(), spatial_shapes=shapes)
+
+    def _features(self, *, pixel_values: "torch.Tensor", **inputs: "torch.Tensor") -> "torch.Tensor":
+        features = picture_features(self._model, pixel_values=pixel_values.to(self._dtype), **inputs)
+        if features is None or features.shape[1] != self.dim:
+            shape = "none" if features is None else f"vectors of {features.shape[1]}"
+            raise ModelError(
+                f"its model returns {shape} for a picture instead of {self.dim} numbers", self._encoder.name
+            )
+        return features
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":
         """Encode texts; returns [n, dim]."""
-        length = self._encoder.config.text_config.max_position_embeddings
+        length = min(self._encoder.config.text_config.max_position_embeddings, self._tokenizer.model_max_length)
         tokens = self._tokenizer(
             [self._clean(self._as_data(text)) for text in texts],
             padding="max_length",
@@ -275,9 +344,14 @@ class HubTower:
             return_tensors="pt",
         ).to(self._device)
         inputs = {"input_ids": tokens["input_ids"]}
-        if self._encoder.config.model_type == "clip":  # SigLIP was trained without a mask
+        if not self._is_siglip:  # SigLIP was trained without a mask
             inputs["attention_mask"] = tokens["attention_mask"]
-        return _features(self._model.get_text_features(**inputs))
+        features: torch.Tensor = _pooled(self._model.get_text_features(**inputs))
+        return features
+
+    @property
+    def _is_siglip(self) -> bool:
+        return bool(self._encoder.config.model_type.startswith("siglip"))
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -291,7 +365,7 @@ class HubTower:
     def _clean(self) -> Callable[[str], str]:
         """The text cleaning used in training that the tokenizer does not do itself."""
         config = self._encoder.config
-        if config.model_type != "siglip":
+        if not self._is_siglip:
             return str
         one, other = (self._tokenizer(text)["input_ids"] for text in _UNCLEAN_AND_CLEAN)
         if one == other:
@@ -314,23 +388,58 @@ def is_hub_encoder(model: str) -> bool:
     return model.startswith(PREFIX)
 
 
-def _features(output: Any) -> "torch.Tensor":
+def model_class(config: Any) -> type:
+    """Return the class that transformers' `AutoModel` takes for a config; None's class if there is none."""
+    from transformers import AutoModel
+
+    mapping: Any = AutoModel
+    if type(config) not in mapping._model_mapping:
+        return type(None)
+    classes = mapping._model_mapping[type(config)]
+    return classes[0] if isinstance(classes, tuple) else classes
+
+
+def has_text_tower(encoder: type) -> bool:
+    """Return whether a class of transformers has a vector for a picture and one for a text."""
+    return hasattr(encoder, "get_image_features") and hasattr(encoder, "get_text_features")
+
+
+def picture_features(model: Any, **inputs: "torch.Tensor") -> "torch.Tensor | None":
+    """Return a model's vectors of pictures [n, dim], not normalised; None if it has none for a whole picture."""
+    return _pooled(model.get_image_features(**inputs) if has_text_tower(type(model)) else model(**inputs))
+
+
+def _pooled(output: Any) -> "torch.Tensor | None":
     """Return the features in the output of transformers 5; before 5, the output itself."""
-    features: torch.Tensor = output.pooler_output if hasattr(output, "pooler_output") else output
-    return features
+    features = output if hasattr(output, "flatten") else getattr(output, "pooler_output", None)
+    return None if features is None else features.flatten(1)
 
 
-def _in_one_line(processor: Any) -> str:
-    settings = {name: value for name, value in processor.to_dict().items() if value is not None}
-    return _one_line(settings.pop("image_processor_type", type(processor).__name__), settings)
+def _passed_dim(config: Any, size: tuple[int, int], model: str) -> int:
+    """Return the length of a model's vectors by a pass without weights, or from its config where that is impossible.
+
+    Raises:
+        ModelError: it has no vector for a whole picture.
+    """
+    import torch
+    from transformers import AutoModel
+
+    try:
+        with torch.device("meta"), torch.inference_mode():
+            vectors = picture_features(AutoModel.from_config(config).eval(), pixel_values=torch.zeros(1, 3, *size))
+    except Exception:  # NaFlex models read numbers from their inputs; model files are untrusted
+        vision = getattr(config, "vision_config", config)
+        return int(getattr(config, "projection_dim", None) or getattr(vision, "hidden_size", 0))
+    if vectors is None:
+        raise ModelError(
+            f"{config.model_type} has no vector for a whole picture; use an encoder with a pooled output", model
+        )
+    return int(vectors.shape[1])
 
 
-def _one_line(kind: str, settings: dict[str, Any]) -> str:
-    return f"{kind};{json.dumps(settings, sort_keys=True, default=_plain, separators=(',', ':'))}"
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if hasattr(value, "items") else str(value)
+def channels_first(rows: "torch.Tensor", height: int, width: int) -> "torch.Tensor":
+    """Return rows [n, height * width * 3] as [n, 3, height, width]."""
+    return rows.view(-1, height, width, 3).permute(0, 3, 1, 2).contiguous()
 
 
 def make_contiguous(embedding: "torch.nn.Module") -> None:
@@ -346,97 +455,3 @@ def make_contiguous(embedding: "torch.nn.Module") -> None:
         return output.contiguous() if getattr(output, "ndim", None) == 3 else output
 
     embedding.register_forward_hook(copy)
-
-
-def _is_size(*sides: str) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        return isinstance(value, dict) and sorted(value) == sorted(sides) and all(map(_is_whole, value.values()))
-
-    return check
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and 0 < value < _MOST
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and -_MOST < value < _MOST
-
-
-def _is_flag(value: Any) -> bool:
-    return type(value) is bool
-
-
-def _are_channels(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))
-
-
-_SETTINGS: dict[str, Callable[[Any], bool]] = {
-    "do_normalize": _is_flag,
-    "do_rescale": _is_flag,
-    "do_resize": _is_flag,
-    "image_mean": _are_channels,
-    "image_std": _are_channels,
-    "resample": lambda value: type(value) is int and 0 <= value < 6,
-    "rescale_factor": _is_number,
-}
-_SQUASHED = _SETTINGS | {"size": _is_size("height", "width")}
-_CROPPED = _SETTINGS | {
-    "size": _is_size("shortest_edge"),
-    "crop_size": _is_size("height", "width"),
-    "do_center_crop": _is_flag,
-}
-_PROCESSORS = {"SiglipImageProcessor": _SQUASHED, "CLIPImageProcessor": _CROPPED, "BitImageProcessor": _CROPPED}
-
-
-def read_plain(read: Callable[[str], str | None]) -> PlainFiles | None:
-    """Return the facts in an encoder's files; None if only transformers can determine them.
-
-    Args:
-        read: returns the text of the file with this name, or None if it does not exist.
-    """
-    texts = {name: read(name) for name in (CONFIG, PICTURES, OF_ALL)}
-    if texts[OF_ALL] is not None:  # may contain the settings for pictures too
-        return None
-    try:
-        config, pictures = parse_json(texts[CONFIG] or ""), parse_json(texts[PICTURES] or "")
-    except ValueError:
-        return None
-    if not (isinstance(config, dict) and isinstance(pictures, dict) and _is_plain(config)):
-        return None
-    kind, place = _processor(pictures), _DIM.get(config.get("model_type", ""))
-    if kind is None or place is None:
-        return None
-    (*towers, key), default, texts_too = place
-    for tower in towers:
-        config = config.get(tower, {})
-    settings = {_CONVERT: True} | {name: value for name, value in pictures.items() if name not in _IGNORED}
-    return PlainFiles(config.get(key, default), texts_too, kind, settings)
-
-
-def _is_plain(config: Mapping[str, Any], *, inner: bool = False) -> bool:
-    """Return whether a config has only numbers of a usual size, flags, and texts where texts belong."""
-    for name, value in config.items():
-        if not inner and name in _TOWERS:
-            plain = isinstance(value, dict) and _is_plain(value, inner=True)
-        elif name in _LISTS:
-            plain = isinstance(value, list) and all(isinstance(part, str | int) for part in value)
-        elif name in _WORDS:
-            plain = isinstance(value, str)
-        elif _WHOLE.fullmatch(name):
-            plain = _is_whole(value) or (value == 0 and name.endswith("_id") and type(value) is int)
-        else:
-            plain = _is_flag(value) or _is_number(value)
-        if not plain:
-            return False
-    return True
-
-
-def _processor(pictures: Mapping[str, Any]) -> str | None:
-    """Return the class of the picture processor; None unless the file has exactly this class's settings."""
-    kind = pictures.get("image_processor_type")
-    checks = _PROCESSORS.get(kind) if isinstance(kind, str) else None
-    if checks is None or set(pictures) - _IGNORED - {_CONVERT} != set(checks):
-        return None
-    plain = _is_flag(pictures.get(_CONVERT, True)) and all(check(pictures[name]) for name, check in checks.items())
-    return kind if plain and pictures.get("do_center_crop", True) else None  # without a crop, sizes differ

@@ -70,18 +70,37 @@ def encoder_facts(cfg: EmbedderConfig) -> "EncoderFacts":
     """Return what identifies an encoder's vectors, from its configuration alone.
 
     Raises:
-        InputError: the model does not exist, or its preprocessing is unknown.
+        InputError: the model does not exist, its preprocessing is unknown, or it reads no instruction.
     """
     from actors.encoders import encoder_sources
 
     with _naming_checkpoint(cfg):
-        return encoder_sources.encoder_facts(cfg.checkpoint, pretrained=cfg.pretrained)
+        return encoder_sources.encoder_facts(cfg.checkpoint, pretrained=cfg.pretrained, instruction=cfg.instruction)
+
+
+def check_reads_texts(cfg: EmbedderConfig, facts: "EncoderFacts", use: str) -> None:
+    """Check that an encoder has a tower for texts.
+
+    Args:
+        use: what the job needs texts for, as the second half of a sentence.
+
+    Raises:
+        InputError: it encodes pictures only.
+    """
+    if not facts.texts:
+        raise InputError(
+            f"encodes pictures only, but {use}",
+            key=_CHECKPOINT,
+            value=cfg.checkpoint,
+            remedy="choose another embedder=, such as siglip-i18n-base",
+        )
 
 
 def encoder_identity(cfg: EmbedderConfig, facts: "EncoderFacts") -> dict[str, Any]:
     """Return the part of a table's identity that describes the encoder of its vectors."""
     entries = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
-    return identity_of(cfg, entries, instead_of=["checkpoint", "pretrained"])
+    unused = [] if cfg.instruction else ["instruction"]
+    return identity_of(cfg, entries, instead_of=["checkpoint", "pretrained", *unused])
 
 
 def check_available(cfg: EmbedderConfig) -> None:

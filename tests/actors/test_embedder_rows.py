@@ -24,8 +24,8 @@ def png(width: int, height: int) -> bytes:
 
 def decoded(monkeypatch: pytest.MonkeyPatch, *data: bytes, shortest: bool, resize: Any = np.asarray) -> list[Any]:
     """Return the rows of pictures for a model of 50 x 100 pixels, with at most 10,000 pixels before the crop."""
-    geometry = SimpleNamespace(size=(50, 100), shortest=shortest, resize=resize)
-    monkeypatch.setattr(embedder, "find_geometry", lambda *_: geometry)
+    geometry = SimpleNamespace(size=(50, 100), shortest=shortest, prepare=resize)
+    monkeypatch.setattr(embedder, "find_geometry", lambda *_, **__: geometry)
     columns = {name: pa.array([None] * len(data), pa.string()) for name in ("error_kind", "error_message")}
     rows = PictureDecoder(EncoderSettings("m"), max_pixels=10_000)(
         pa.table({

@@ -61,7 +61,9 @@ def test_texts_need_a_text_tower_and_pictures_a_decoder(tables: Path, recorder: 
     assert recorder.checked == ["local-tiny"] * 2
     recorder.facts = EncoderFacts("seven@1", 7, "none", texts=False)
     begin(tables, "images")
-    with pytest.raises(InputError, match=r"^embedder\.checkpoint=.*: has no text tower, and .*/texts is a table of"):
+    with pytest.raises(
+        InputError, match=r"^embedder\.checkpoint=.*: encodes pictures only, but .*/texts is a table of"
+    ):
         begin(tables, "texts")
     with pytest.raises(InputError, match="items"):
         begin(tables, "items")

@@ -51,7 +51,7 @@ class Encoder(NamedTuple):
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
     tower = load_tower(MODEL, None, device=torch.device("cpu"), dtype="float32")
-    return Encoder(tower, find_geometry(MODEL, None).resize)
+    return Encoder(tower, find_geometry(MODEL, None).prepare)
 
 
 @pytest.fixture(scope="module")

@@ -382,7 +382,7 @@ def test_scalars_that_are_not_in_the_cache_are_read_from_the_hub(monkeypatch: py
 
     source: Any = SimpleNamespace(model="hf-hub:org/name", pretrained=None, commit="ab")
     monkeypatch.setattr(encoder_sources, "find_source", lambda model, pretrained: source)
-    monkeypatch.setattr(encoder_sources, "HubEncoder", lambda *_: SimpleNamespace(folder=None, name="org/name"))
+    monkeypatch.setattr(encoder_sources, "find_hub_encoder", lambda *_: SimpleNamespace(folder=None, name="org/name"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_, **__: None)
     monkeypatch.setattr(huggingface_hub, "HfFileSystem", Hub)

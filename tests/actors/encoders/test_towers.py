@@ -117,7 +117,7 @@ def test_the_geometry_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(towers, "find_source", lambda *place, places=places: places[place])
         geometry = find_geometry("tiny", "webli")
         assert (geometry.size, geometry.shortest) == ((2, 3), resize == "shortest")
-        pixels = geometry.resize(picture)
+        pixels = geometry.prepare(picture)
         assert (pixels.dtype, pixels.shape) == (np.uint8, (2, 3, 3))
         assert pixels[0, 1].tolist() == [9, 8, 7]
 

@@ -33,16 +33,8 @@ from actors.devices import find_device
 from actors.embedder import Embedder, PictureDecoder, TextEmbedder
 from actors.encoders import towers, transformers_encoders
 from actors.encoders.encoder_sources import EncoderSettings, encoder_facts, logit_scalars, read_scalars
-from actors.encoders.transformers_encoders import (
-    CONFIG,
-    MOST_DIM,
-    MOST_PIXELS,
-    OF_ALL,
-    PICTURES,
-    HubEncoder,
-    make_contiguous,
-    read_plain,
-)
+from actors.encoders.plain_files import CONFIG, OF_ALL, PICTURES, read_plain
+from actors.encoders.transformers_encoders import MOST_DIM, MOST_PIXELS, HubEncoder, make_contiguous
 from actors.local_models import resolve
 from jobs.tables import conform, table
 from tests.cases import check_cases
@@ -270,7 +262,7 @@ def test_scale_and_bias_of_any_dtype_behind_other_weights():
 def test_what_is_refused(siglip, dino, tmp_path):
     with pytest.raises(ValueError, match="a folder has no revisions"):
         encoder_facts(f"transformers:{siglip}", pretrained="main")
-    for model_type, message in (("siglip2", "fixed picture size"), ("bert", "is a bert; must be one of siglip, clip")):
+    for model_type, message in (("bert", "is a bert; must be an encoder of pictures"),):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
         with pytest.raises(ValueError, match=message):
             encoder_facts(f"transformers:{tmp_path}", pretrained=None)
