@@ -15,13 +15,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import yaml
+from ray._private.ray_constants import PROMETHEUS_SERVICE_DISCOVERY_FILE
 
 from jobs.runtime.prometheus import JOB, METRICS, JobMetrics
 from jobs.store.counts import Counts, Failure
+from jobs.testbed.s3_server import free_ports
 from tests.jobs.runtime.cluster.numbered_pictures import run_numbered
 
 ROOT = Path(__file__).resolve().parents[3]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yaml"
+CONFIGURATION = ALERTS.with_name("prometheus.yaml")
 DASHBOARD = ROOT / "deploy" / "grafana" / "remine.json"
 SUFFIXES = {"Counter": ("_total",), "Gauge": ("",), "Histogram": ("_bucket", "_sum", "_count")}
 EXPORTED = {f"ray_{name}{suffix}" for name, entry in METRICS.items() for suffix in SUFFIXES[entry.kind]}
@@ -97,6 +100,36 @@ def test_alerts_fire_for_what_they_say(tmp_path: Path) -> None:
     command = ["promtool", "test", "rules", str(tmp_path / "tests.yaml")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_prometheus_loads_the_configuration_of_a_head_with_the_alerts(tmp_path: Path) -> None:
+    if shutil.which("prometheus") is None:
+        pytest.skip("no Prometheus (apt-get install prometheus)")
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    command = ["prometheus", f"--config.file={CONFIGURATION}", f"--web.listen-address={address}"]
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen([*command, f"--storage.tsdb.path={tmp_path}/data"], stdout=log, stderr=log)
+    try:
+        groups = answer(f"http://{address}/api/v1/rules", server)["data"]["groups"]
+    finally:
+        server.terminate()
+        server.wait()
+    names = {rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]}
+    assert {rule["name"] for group in groups for rule in group["rules"]} == names
+    (scraped,) = yaml.safe_load(CONFIGURATION.read_text())["scrape_configs"]
+    ((file,),) = (entry["files"] for entry in scraped["file_sd_configs"])
+    assert Path(file).name == PROMETHEUS_SERVICE_DISCOVERY_FILE
+
+
+def answer(url: str, server: "subprocess.Popen[bytes]") -> Any:
+    """Return the JSON that a server answers as soon as it is up."""
+    while True:
+        try:
+            with urllib.request.urlopen(url) as response:
+                return json.load(response)
+        except OSError:
+            assert server.poll() is None
+            time.sleep(0.1)
 
 
 @pytest.fixture
