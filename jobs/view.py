@@ -29,6 +29,8 @@ class ViewConfig:
     inputs: list[str] = field(default_factory=list)  # tables or folders of tables; local or s3://…
     rater: str | None = None  # the person who corrects labels: a name or pseudonym for the column rater; needs out=
     out: str | None = None  # where corrections are written: a folder, which gets a table for each rubric
+    # where named views and tags are kept; null: the folder `saved` in the first of inputs or, for a table, next to it
+    saved: str | None = None
     # pictures are blurred until the reader shows them; null: unless no rubric of the ratings is sensitive
     blur: bool | None = None
     exclusions: str | None = None  # file of pictures that must not be shown (jobs.runtime.selection.exclusions)
@@ -59,6 +61,7 @@ def execute(cfg: ViewConfig) -> None:
             out=cfg.out,
             exclusion_filter=exclusion_filter,
             blur=cfg.blur,
+            saved=cfg.saved,
         )
         stack.callback(viewer.close)
         for line in summary.exclusion_lines(excluded, exclusion_filter.matched):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from jobs.runtime.selection.exclusions import ExclusionFilter
 
 T = TypeVar("T")
+FITTED = 5000  # vectors that determine the axes of a map
+LEAST_ON_MAP = 3  # fewest pictures of a map
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,26 @@ def matrix_of(vectors: pa.FixedSizeListArray) -> np.ndarray:
     size = vectors.type.list_size
     values = vectors.values.slice(vectors.offset * size, len(vectors) * size)  # flatten() would leave out the nulls
     return values.to_numpy(zero_copy_only=False).reshape(-1, size)
+
+
+def principal_axes(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """Return the mean [dim], the first two principal axes [2, dim] and their shares of the variance, 0 to 1.
+
+    The component of each axis with the largest absolute value is positive, so that the same vectors give the same map.
+    """
+    mean = vectors.mean(axis=0)
+    values, axes = np.linalg.eigh(np.cov(vectors - mean, rowvar=False).astype(np.float64))
+    first = axes[:, [-1, -2]].T
+    first *= np.sign(first[np.arange(2), np.abs(first).argmax(axis=1)])[:, None]
+    total = values.clip(0).sum()
+    x, y = (float(max(values[-number], 0) / total) if total > 0 else 0.0 for number in (1, 2))
+    return mean, first.astype(np.float32), (x, y)
+
+
+def in_unit_square(places: np.ndarray) -> np.ndarray:
+    """Return places [n, 2] moved and scaled so that the smallest coordinate along each axis is 0 and the largest 1."""
+    low, width = places.min(axis=0), np.ptp(places, axis=0)
+    return (places - low) / np.where(width > 0, width, 1)
 
 
 def _as_bool(mask: Any) -> np.ndarray:

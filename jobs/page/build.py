@@ -24,7 +24,7 @@ from jobs.analysis.report_tables import (
     open_inputs,
     summarize_ratings,
 )
-from jobs.corpora.vectors import matrix_of
+from jobs.corpora.vectors import FITTED, LEAST_ON_MAP, in_unit_square, matrix_of, principal_axes
 from jobs.curation.curation_steps import MATCHED, READ, CurationStep, steps_of
 from jobs.curation.record_arrays import HashIndex, unique_codes
 from jobs.html.formats import in_words, without_shared_folders
@@ -384,25 +384,9 @@ def _without_rubric(rubrics: Rubrics) -> Iterator[str]:
         )
 
 
-FITTED = 5000  # pictures that determine the directions
 MAP_SIDE = 56  # pixels of a picture on the map
-LEAST_ON_MAP = 3  # fewest pictures of a map
 
 Vectors = NDArray[np.float32]
-
-
-def principal_axes(vectors: Vectors) -> tuple[Vectors, Vectors, tuple[float, float]]:
-    """Return the mean [dim], the first two principal axes [2, dim] and their shares of the variance, 0 to 1.
-
-    The component of each axis with the largest absolute value is positive, so that the same vectors give the same map.
-    """
-    mean = vectors.mean(axis=0)
-    values, axes = np.linalg.eigh(np.cov(vectors - mean, rowvar=False).astype(np.float64))
-    first = axes[:, [-1, -2]].T
-    first *= np.sign(first[np.arange(2), np.abs(first).argmax(axis=1)])[:, None]
-    total = values.clip(0).sum()
-    x, y = (float(max(values[-number], 0) / total) if total > 0 else 0.0 for number in (1, 2))
-    return mean, first.astype(np.float32), (x, y)
 
 
 def embedding_map(
@@ -417,9 +401,7 @@ def embedding_map(
     if len(ids) < LEAST_ON_MAP or vectors.shape[1] < 2:
         return None
     mean, axes, shares = principal_axes(sample)
-    places = (vectors - mean) @ axes.T
-    low, width = places.min(axis=0), np.ptp(places, axis=0)
-    places = (places - low) / np.where(width > 0, width, 1)
+    places = in_unit_square((vectors - mean) @ axes.T)
     points = [
         MapPoint(image_id, float(x), float(y), _smaller(small_of[image_id]))
         for image_id, (x, y) in zip(ids, places, strict=True)

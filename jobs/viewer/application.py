@@ -8,6 +8,7 @@ address with a random token, and has a content security policy that allows nothi
 import contextlib
 import json
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -32,9 +33,10 @@ from jobs.judging.sent_prompts import PromptTexts
 from jobs.viewer import picture_details, queries
 from jobs.viewer.corrections import Correction, Corrections
 from jobs.viewer.facets import Facets, read_facets, side_bar
-from jobs.viewer.loading import refresh_lines
+from jobs.viewer.loading import load_tags, refresh_lines
 from jobs.viewer.picture_details import LARGE, LineKey, PictureBytes, Texts
 from jobs.viewer.queries import ATTRIBUTE, HIGHEST, LOWEST, RATING_SORTS, SIMILAR, SORTS, View
+from jobs.viewer.saved import LISTS, Saved, check_name
 from jobs.viewer.similar_pictures import SimilarPictures
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 HOSTS = ("127.0.0.1", "localhost")
+MOST_COLOURS = 8  # of the map; other values are grey
 SIDE = 320  # pixels of a picture in a list
 MOST_FORM_BYTES = 1 << 20
 HEADERS = {
@@ -53,6 +56,9 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 SHOWN = "shown"  # begins the names of fields with the answers that a page showed
+LIST_NAMES = dict(
+    zip(LISTS, ("Pictures", "Ratings", "Side by side", "Map", "Responses", "Spans", "Numbers"), strict=True)
+)
 PRIVATE, KEPT = "no-store", "private, max-age=3600"
 
 
@@ -62,7 +68,8 @@ class Shown:
 
     Attributes:
         connection: the database of `jobs.viewer.loading`.
-        corrections: where corrections are written; None: the viewer is read-only.
+        saved: saved views and tags.
+        corrections: where corrections are written; None: no label can be corrected.
         blur: whether pictures are blurred until the reader shows them.
         title: the title of the pages.
     """
@@ -73,6 +80,7 @@ class Shown:
     texts: Texts
     prompts: PromptTexts
     rubrics: Rubrics
+    saved: Saved
     corrections: Corrections | None
     blur: bool
     title: str
@@ -84,7 +92,7 @@ class Viewer:
     def __init__(self, shown: Shown, *, token: str | None = None) -> None:
         self._shown = shown
         self.token = token or secrets.token_urlsafe(32)
-        self._facets = self._read_facets()
+        self._read_tags()
         person = shown.corrections.rater if shown.corrections else ""
         shared = {"blur": shown.blur, "title": shown.title, "person": person}
         self._pages = Pages(f"/{self.token}/", **shared, has_vectors=bool(shown.similar))
@@ -98,6 +106,10 @@ class Viewer:
             Route("/spans", self._spans),
             Route("/compare", self._compare),
             Route("/numbers", self._numbers),
+            Route("/map", self._map),
+            Route("/saved", self._saved),
+            Route("/saved", self._save_view, methods=["POST"]),
+            Route("/tags", self._tag, methods=["POST"]),
             Route("/viewer.css", self._style),
             Route("/viewer.js", self._script),
         ]
@@ -118,6 +130,14 @@ class Viewer:
     def _read_facets(self) -> Facets:
         with contextlib.closing(self._shown.connection.cursor()) as cursor:
             return read_facets(cursor, self._shown.rubrics)
+
+    def _read_tags(self) -> dict[str, list[str]]:
+        """Read the files of tags, which another viewer may have changed, and return tag -> ids of its pictures."""
+        tags = self._shown.saved.tags()
+        with contextlib.closing(self._shown.connection.cursor()) as cursor:
+            load_tags(cursor, tags)
+        self._facets = self._read_facets()
+        return tags
 
     @contextlib.contextmanager
     def _cursor(self, view: View) -> Iterator[tuple["duckdb.DuckDBPyConnection", bool]]:
@@ -178,17 +198,22 @@ class Viewer:
             "picture.html.j2", view, picture=picture, items=items, sent=sent, adjacent=adjacent, at=at, **messages
         )
 
-    async def _correct(self, request: "Request") -> Response:
-        if self._shown.corrections is None:
-            raise HTTPException(403, "corrections need rater= and out=")
+    @staticmethod
+    async def _form(request: "Request") -> list[tuple[str, str]]:
+        """Return the fields of a form that one of the viewer's own pages sent."""
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise HTTPException(403, "corrections are sent by the viewer's own pages only")
+            raise HTTPException(403, "changes are sent by the viewer's own pages only")
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
             if len(body) > MOST_FORM_BYTES:
                 raise HTTPException(413, f"the form has more than {MOST_FORM_BYTES:,} bytes")
-        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        return parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+
+    async def _correct(self, request: "Request") -> Response:
+        if self._shown.corrections is None:
+            raise HTTPException(403, "corrections need rater= and out=")
+        form = dict(await self._form(request))
         view, at = queries.view_of(request.query_params.multi_items()), request.query_params.get("at", "")
         changed, unseen = await run_in_threadpool(self._save, request.path_params["image_id"], form, view)
         query = view.address(page=view.page) + (f"&at={quote(at)}" if at else "") + f"&saved={changed}"
@@ -278,6 +303,47 @@ class Viewer:
         with self._cursor(View()) as (cursor, _):
             rows = queries.numbers(cursor, view)
         return self._page("numbers.html.j2", view, rows=rows, size=queries.ROWS_PER_PAGE)
+
+    def _saved(self, request: "Request") -> Response:
+        tags = self._read_tags()
+        views = self._shown.saved.views()
+        files = {tag: self._shown.saved.tag_file(tag) for tag in tags}
+        return self._page("saved.html.j2", View(), views=views, tags=tags, files=files, lists=LIST_NAMES)
+
+    async def _save_view(self, request: "Request") -> Response:
+        form = dict(await self._form(request))
+        name = form.get("name", "") if "remove" in form else check_name("name", form.get("name", ""))
+        address = None if "remove" in form else form.get("address", "")
+        await run_in_threadpool(self._shown.saved.save_view, name, address)
+        return RedirectResponse(f"/{self.token}/saved", status_code=303)
+
+    async def _tag(self, request: "Request") -> Response:
+        """Add pictures to a tag, or remove them: those of the form, or all that the view of the address shows."""
+        pairs = await self._form(request)
+        form, view = dict(pairs), queries.view_of(request.query_params.multi_items())
+        image_ids = [value for name, value in pairs if name == "image_id"]
+
+        def change() -> None:
+            tag = self._shown.saved.spelling(check_name("tag", form.get("tag", "")))
+            with self._cursor(View()) as (cursor, _):
+                ids = queries.picture_ids(cursor, view if "all" in form else None, image_ids)
+            if not ids:
+                raise InputError("no picture is selected", remedy="go back, and select pictures or tag all of the view")
+            self._shown.saved.tag(tag, ids, add="remove" not in form)
+            self._read_tags()
+
+        await run_in_threadpool(change)
+        at = f"&at={quote(form['at'])}" if form.get("at") else ""
+        path = f"pictures/{quote(image_ids[0], safe='')}" if "picture" in form and image_ids else ""
+        return RedirectResponse(f"/{self.token}/{path}{view.address(page=view.page)}{at}", status_code=303)
+
+    def _map(self, request: "Request") -> Response:
+        view = queries.view_of(request.query_params.multi_items())
+        with self._cursor(View()) as (cursor, _):
+            points = queries.on_map(cursor, view, view.colour)
+        counts = Counter(row["group"] for row in points.rows if row["group"])
+        groups = [group for group, _ in counts.most_common(MOST_COLOURS)]
+        return self._page("map.html.j2", view, rows=points, groups=groups)
 
     def _style(self, request: "Request") -> Response:
         css = "\n".join(path.read_text(encoding="utf-8") for path in STYLES)
@@ -389,6 +455,7 @@ class Pages:
             "link": link,
             "words": in_words,
             "quantity": quantity,
+            "parameters": lambda address: queries.view_of(parse_qsl(address.partition("?")[2])).pairs,
             "parameter": _parameter,
             "bound": lambda value: f"{value:.12g}",
             "by_group": lambda numbers: [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobs.html.formats import REGIONS, in_words
 from jobs.judging.kept_rubric import Rubrics
-from jobs.viewer.queries import ATTRIBUTE, HIGHEST, LOWEST, View, as_number, fetch, picture_conditions
+from jobs.viewer.queries import ATTRIBUTE, EMPTY, HIGHEST, LOWEST, View, as_number, fetch, picture_conditions
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,6 +20,7 @@ MOST, MOST_ANSWERS = 1000, 200  # options of a filter, and answers of one questi
 MOST_NUMBERS = 24  # histograms of the side bar
 BINS = 24  # of a histogram
 SCORE, PROBABILITY, DISAGREEMENT = "score.", "probability.", "disagreement"  # names of numbers that come from ratings
+MAP = "map."  # prefix of the coordinates on the map
 
 
 class FilterOption(NamedTuple):
@@ -62,11 +63,13 @@ class SideBar:
     """How many pictures have each value, among those that all other filters leave.
 
     Attributes:
-        regions: region -> pictures; attributes: name -> value -> pictures.
+        regions: region -> pictures; tags: tag -> pictures, `EMPTY` -> those without one; attributes: name -> value ->
+            pictures.
         histograms: name of a number -> pictures in each of `BINS` bins of its range.
     """
 
     regions: Mapping[str, int]
+    tags: Mapping[str, int]
     attributes: Mapping[str, Mapping[str, int]]
     histograms: Mapping[str, Sequence[int]]
 
@@ -100,6 +103,8 @@ class Facets:
     response_statuses: Sequence[FilterOption]
     numbers: dict[str, NumberRange]
     metrics: Sequence[FilterOption]
+    tags: Sequence[FilterOption]
+    has_map: bool
 
 
 def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets:
@@ -132,7 +137,15 @@ def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets
         response_statuses=options("status", "responses"),
         numbers=_numbers(cursor),
         metrics=options("metric", "metrics"),
+        tags=_tags(options("tag", "tags SEMI JOIN pictures USING (image_id)")),
+        has_map=bool(fetch(cursor, "SELECT 1 FROM map_points LIMIT 1")),
     )
+
+
+def _tags(tags: Sequence[FilterOption]) -> list[FilterOption]:
+    """Return the tags in alphabetical order and, after them, the option for pictures without one."""
+    ordered = sorted(tags, key=lambda option: option.value.casefold())
+    return [*ordered, FilterOption(EMPTY, "untagged", 0)] if ordered else []
 
 
 def _numbers(cursor: "duckdb.DuckDBPyConnection") -> dict[str, NumberRange]:
@@ -142,11 +155,12 @@ def _numbers(cursor: "duckdb.DuckDBPyConnection") -> dict[str, NumberRange]:
         "SELECT name, min(value) AS low, max(value) AS high FROM picture_numbers GROUP BY name"
         " HAVING min(value) < max(value)",
     )
-    groups = {ATTRIBUTE: "Numbers", SCORE: "Mean score", PROBABILITY: "Probability of the answers", "": "Raters"}
+    groups = {ATTRIBUTE: "Numbers", SCORE: "Mean score", PROBABILITY: "Probability of the answers",
+              DISAGREEMENT: "Raters", MAP: "Place on the map"}  # fmt: skip
     ranges: dict[str, NumberRange] = {}
     for row in sorted(rows, key=lambda row: row["name"]):
         prefix = next(prefix for prefix in groups if row["name"].startswith(prefix))
-        label = row["name"].removeprefix(prefix)
+        label = row["name"].removeprefix(prefix) or row["name"]
         ranges[row["name"]] = NumberRange(label, row["low"], row["high"], groups[prefix])
     questions = {name.removeprefix(SCORE).partition("/")[0] for name in ranges if name.startswith(SCORE)}
     if len(questions) == 1:  # of a single rubric, whose name says nothing
@@ -159,37 +173,45 @@ def _numbers(cursor: "duckdb.DuckDBPyConnection") -> dict[str, NumberRange]:
 
 def side_bar(cursor: "duckdb.DuckDBPyConnection", view: View, facets: Facets) -> SideBar:
     """Return the counts of the side bar. Each filter counts among the pictures that all other filters leave."""
-    regions: dict[str, int] = {}
+    of_one: dict[str, dict[str, int]] = {"region": {}, "tag": {}}
     attributes: dict[str, dict[str, int]] = {}
     histograms: dict[str, list[int]] = {}
-    attribute_names = {name for name, _ in view.attributes}
-    number_names = {name.removeprefix(LOWEST).removeprefix(HIGHEST) for name, _ in view.bounds}
-    views = [
-        (view, not view.region, set(facets.attributes) - attribute_names, set(facets.numbers) - number_names),
-        *([(replace(view, region=""), True, set[str](), set[str]())] if view.region else []),
-        *((replace(view, attributes=tuple(pair for pair in view.attributes if pair[0] != name)), False, {name}, set())
-          for name in attribute_names & facets.attributes.keys()),
-        *((replace(view, bounds=tuple(b for b in view.bounds if b[0] not in (LOWEST + name, HIGHEST + name))), False,
-           set(), {name}) for name in number_names & facets.numbers.keys()),
-    ]  # fmt: skip
-    for other, with_regions, names, numbers in views:
+    none: set[str] = set()
+    of_attributes = {name for name, _ in view.attributes} & facets.attributes.keys()
+    of_numbers = {name.removeprefix(LOWEST).removeprefix(HIGHEST) for name, _ in view.bounds} & facets.numbers.keys()
+    free = {name for name in of_one if not getattr(view, name)}
+    views = [(view, free, facets.attributes.keys() - of_attributes, facets.numbers.keys() - of_numbers)]
+    views += [(replace(view, **{name: ""}), {name}, none, none) for name in of_one.keys() - free]
+    for name in of_attributes:
+        attributes_left = tuple(pair for pair in view.attributes if pair[0] != name)
+        views.append((replace(view, attributes=attributes_left), none, {name}, none))
+    for name in of_numbers:
+        bounds_left = tuple(bound for bound in view.bounds if bound[0] not in (LOWEST + name, HIGHEST + name))
+        views.append((replace(view, bounds=bounds_left), none, none, {name}))
+    for other, single, names, numbers in views:
         where, parameters = picture_conditions(other)
         cursor.execute(
             f"CREATE OR REPLACE TEMP TABLE matched AS SELECT p.image_id, p.region FROM pictures p WHERE {where}",
             parameters,
         )
-        if with_regions and facets.regions:
+        if "region" in single and facets.regions:
             rows = fetch(cursor, "SELECT region, count(*) AS n FROM matched GROUP BY region")
-            regions = {row["region"]: row["n"] for row in rows}
+            of_one["region"] = {row["region"]: row["n"] for row in rows}
+        if "tag" in single and facets.tags:
+            of_one["tag"] = {row["tag"]: row["n"] for row in fetch(cursor, _COUNTED_TAGS)}
         if names:
             for row in fetch(cursor, _COUNTED_VALUES, [list(names)]):
                 attributes.setdefault(row["name"], {})[row["value"]] = row["n"]
         if numbers:
             for row in fetch(cursor, _COUNTED_BINS, [list(numbers)]):
                 histograms.setdefault(row["name"], [0] * BINS)[row["bin"]] = row["n"]
-    return SideBar(regions, attributes, histograms)
+    return SideBar(of_one["region"], of_one["tag"], attributes, histograms)
 
 
+_COUNTED_TAGS = f"""
+    SELECT coalesce(t.tag, '{EMPTY}') AS tag, count(*) AS n
+    FROM matched m LEFT JOIN tags t ON t.image_id = m.image_id GROUP BY ALL
+"""
 _COUNTED_VALUES = """
     SELECT a.name, a.value, count(*) AS n FROM picture_attributes a SEMI JOIN matched m ON m.image_id = a.image_id
     WHERE list_contains(?, a.name) GROUP BY a.name, a.value

@@ -19,7 +19,7 @@ from jobs.store.object_rows import row_groups
 from jobs.store.reading import TableSource, open_table, refuse_absent
 from jobs.store.run_files import WHOLE, limit_of, trials
 from jobs.tables import TABLES
-from jobs.viewer.facets import RATED_NUMBERS, SHOWN_ATTRIBUTES
+from jobs.viewer.facets import MAP, RATED_NUMBERS, SHOWN_ATTRIBUTES
 from jobs.viewer.queries import ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ NAMES_OF = {  # table -> columns with ids or URLs that may be excluded
     "spans": ("item_id",),
     "metrics": (),
 }
+_TAGS = pa.schema([("tag", pa.string()), ("image_id", pa.string())])
 _REGION = "coalesce({})".format(", ".join(f"nullif(attributes['{name}'], '')" for name in REGIONS))
 _REGION_QUESTIONS = ", ".join(f"'{name}'" for name in REGIONS)
 
@@ -102,6 +103,8 @@ CREATE TABLE pictures AS
     WHERE n = 1 ORDER BY c.place;
 DROP TABLE images;
 DROP TABLE records;
+CREATE TABLE tags (tag VARCHAR, image_id VARCHAR);
+CREATE TABLE map_points (image_id VARCHAR, x DOUBLE, y DOUBLE);
 CREATE TABLE ranges AS
     SELECT rubric, question, only_likelihoods, min(score) AS lowest, max(score) AS highest, highest - lowest AS width
     FROM (
@@ -288,10 +291,31 @@ def refresh_lines(connection: "duckdb.DuckDBPyConnection", item_id: str) -> None
     connection.execute("INSERT INTO lines" + LINES.format(where="AND r.item_id = ?", likelihood=LIKELIHOOD), [item_id])
     of_item = "image_id IN (SELECT image_id FROM subjects WHERE item_id = ?)"
     connection.execute(
-        f"DELETE FROM picture_numbers WHERE {of_item} AND NOT starts_with(name, ?)", [item_id, ATTRIBUTE]
+        f"DELETE FROM picture_numbers WHERE {of_item} AND NOT starts_with(name, ?) AND NOT starts_with(name, ?)",
+        [item_id, ATTRIBUTE, MAP],
     )
     numbers = RATED_NUMBERS.format(where=f"AND u.{of_item}")
     connection.execute("INSERT INTO picture_numbers" + numbers, [item_id] * 3)
+
+
+def load_map(connection: "duckdb.DuckDBPyConnection", places: pa.Table) -> None:
+    """Add the map's places (image_id, x, y) to the database; the coordinates are also numbers of the pictures."""
+    connection.register("batch", places)
+    connection.execute("INSERT INTO map_points SELECT b.* FROM batch b SEMI JOIN pictures p ON b.image_id = p.image_id")
+    connection.unregister("batch")
+    for axis in "xy":
+        connection.execute(f"INSERT INTO picture_numbers SELECT image_id, '{MAP}{axis}', {axis} FROM map_points")
+
+
+def load_tags(cursor: "duckdb.DuckDBPyConnection", tags: Mapping[str, Sequence[str]]) -> None:
+    """Replace the tags of the database by tag -> ids of its pictures."""
+    rows = [(tag, image_id) for tag, ids in tags.items() for image_id in dict.fromkeys(ids)]
+    cursor.register("batch", pa.table([*map(pa.array, zip(*rows, strict=True))] if rows else [[], []], _TAGS))
+    cursor.begin()
+    cursor.execute("DELETE FROM tags")
+    cursor.execute("INSERT INTO tags SELECT * FROM batch")
+    cursor.commit()
+    cursor.unregister("batch")
 
 
 def _create(connection: "duckdb.DuckDBPyConnection", name: str) -> None:

@@ -15,9 +15,10 @@ from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store.files import locations
 from jobs.viewer.application import Shown, Viewer
 from jobs.viewer.corrections import Corrections
-from jobs.viewer.loading import ViewedTables, load, open_places, without_pictures
+from jobs.viewer.loading import ViewedTables, load, load_map, open_places, without_pictures
 from jobs.viewer.picture_details import PictureBytes, PicturePlace, Texts
 from jobs.viewer.queries import fetch
+from jobs.viewer.saved import Saved, folder_of
 from jobs.viewer.similar_pictures import SimilarPictures
 
 PLACES_NAMED = 3  # most places named in the page's title
@@ -31,12 +32,14 @@ def open_viewer(
     out: str | None,
     exclusion_filter: ExclusionFilter,
     blur: bool | None,
+    saved: str | None = None,
 ) -> Viewer:
     """Read the tables at or below each place into a database in `folder`, and return a viewer of them.
 
     Args:
-        rater, out: the person who corrects labels, and the place for the ratings; None: the viewer is read-only.
+        rater, out: the person who corrects labels, and the place for the ratings; None: no label can be corrected.
         blur: whether pictures are blurred until the reader shows them; None: as the rubrics say.
+        saved: the folder of saved views and tags; None: below the first place or, if that is a table, next to it.
 
     Raises:
         InputError: there is nothing to view, or `out` or `rater` is used by other ratings.
@@ -58,6 +61,8 @@ def open_viewer(
     if corrections:
         _refuse_other_ratings(tables, corrections)
     similar = SimilarPictures(tables.of("embeddings"), folder)
+    if (mapped := similar.places()) is not None:
+        load_map(connection, mapped)
     _show(tables, similar)
     for sentence in without_pictures(connection):
         say(f"  {sentence}")
@@ -77,6 +82,7 @@ def open_viewer(
             texts=Texts(tables.of("texts")),
             prompts=PromptTexts(rubrics, tables.of("records")),
             rubrics=rubrics,
+            saved=Saved(locations.absolute(saved) if saved else folder_of(places[0])),
             corrections=corrections,
             blur=rubrics.blur if blur is None else blur,
             title=_title(places),

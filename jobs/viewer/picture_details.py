@@ -18,12 +18,12 @@ from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import Rubrics
 from jobs.store.object_rows import SharedLookup, opened_rows
 from jobs.store.reading import TableSource
-from jobs.viewer.queries import fetch
+from jobs.viewer.queries import TAGS, fetch
 
 if TYPE_CHECKING:
     import duckdb
 
-    from jobs.viewer.queries import View
+    from jobs.viewer.queries import TAGS, View
 
 MOST_ITEMS, MOST_LINES = 40, 60  # of a picture, and of one of its items
 AROUND = 90  # characters of a text on each side of a marked span
@@ -129,8 +129,8 @@ class Texts:
 
 
 def find_picture(cursor: "duckdb.DuckDBPyConnection", image_id: str) -> dict[str, Any] | None:
-    """Return the picture's row of `pictures`; None if it is missing or excluded."""
-    return next(iter(fetch(cursor, "SELECT * FROM pictures WHERE image_id = ?", [image_id])), None)
+    """Return the picture's row of `pictures` with its tags; None if it is missing or excluded."""
+    return next(iter(fetch(cursor, f"SELECT p.*, {TAGS} AS tags FROM pictures p WHERE image_id = ?", [image_id])), None)
 
 
 def items_of(

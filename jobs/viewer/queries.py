@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import duckdb
 
 PICTURES_PER_PAGE, ROWS_PER_PAGE = 24, 50
+FEWEST_CORNERS, MOST_CORNERS = 3, 200  # of a polygon on the map
+MOST_ON_MAP = 4000  # points of the map
 MOST_DIGITS = 100  # of the number of a page or place; Python converts no more than 4,300
 SORTS = {  # order of pictures -> its label and its sort key
     "place": ("as stored", "p.place"),
@@ -29,6 +31,8 @@ LOWEST, HIGHEST = "from.", "to."  # prefixes of those for the bounds of a number
 SIMILAR = "similar"  # the order of a search by vector
 EMPTY = "(none)"  # value of a parameter that is to be empty, since an empty parameter does not filter
 _RATED = ("rater", "question", "value", "rated", "target", "condition", "method", "order", "by")
+# the tags of a picture `p`
+TAGS = "(SELECT coalesce(list(t.tag ORDER BY t.tag), []) FROM tags t WHERE t.image_id = p.image_id)"
 _METHODS = {"people": "r.method = 'human'", "gold": "r.method = 'gold'", "models": "r.method NOT IN ('human', 'gold')"}
 RATING_SORTS = {
     "place": ("as stored", "r.rowid"),
@@ -52,13 +56,15 @@ class View:
     Attributes:
         q: words in the title, caption, author, address, id or attributes; in other lists also in texts.
         near, like: a text, or the id of a picture, that pictures are sorted by similarity to.
-        region, status: of the pictures; attributes: name and value, of an item that shows the picture; one of several
-            values of the same name suffices.
+        region, status, tag: of the pictures; within: the corners of a polygon on the map, `x,y` in [0, 1] separated by
+            semicolons, that contains them; attributes: name and value, of an item that shows the picture; one of
+            several values of the same name suffices.
         bounds: prefixed name of a number of `picture_numbers`, and its bound.
         question: rubric and question, joined by a slash; rater, value, rated: rater, value and status of a rating that
             the picture must have; target, condition, method, order: likewise; by: `people`, `models` or `gold`.
         model, prompt, kind: of responses and spans.
         a, b: the raters to compare; va, vb: their answers; differ: only rows on which they differ.
+        colour: what colours the points of the map: an attribute, `region` or `tag`.
         sort, page: the order, and the number of the page from 1; show: whether pictures are shown without blur.
     """
 
@@ -67,6 +73,8 @@ class View:
     like: str = ""
     region: str = ""
     status: str = ""
+    tag: str = ""
+    within: str = ""
     question: str = ""
     rater: str = ""
     value: str = ""
@@ -84,6 +92,7 @@ class View:
     va: str = ""
     vb: str = ""
     differ: str = ""
+    colour: str = ""
     sort: str = ""
     page: str = ""
     show: str = ""
@@ -107,7 +116,7 @@ class View:
     @property
     def filters(self) -> list[tuple[str, str]]:
         """The query parameters that select pictures or ratings, rather than order and show them."""
-        return [pair for pair in self.pairs if pair[0] not in ("sort", "page", "show", "near", "like")]
+        return [pair for pair in self.pairs if pair[0] not in ("sort", "page", "show", "near", "like", "colour")]
 
     def address(self, *, add: Pairs = (), drop: Pairs = (), **changes: str) -> str:
         """Return the query string of this view with other values; any change except of the page goes back to page 1.
@@ -201,12 +210,45 @@ def pictures(
     rows = fetch(
         cursor,
         f"SELECT p.image_id, p.title, p.caption, p.status, p.error_kind, p.region, p.width, p.height, p.author,"
-        f" p.licence, p.attribution{', s.similarity' if similar else ''}{measure} {source}"
+        f" p.licence, p.attribution{', s.similarity' if similar else ''}{measure},"
+        f" {TAGS} AS tags {source}"
         f" ORDER BY {order} LIMIT {size:d} OFFSET {begin:d}",
         parameters,
     )
     total = fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"]
     return ListedRows(rows, total)
+
+
+def on_map(cursor: "duckdb.DuckDBPyConnection", view: View, colour: str) -> ListedRows:
+    """Return the places (x, y) of a view's pictures on the map, at most `MOST_ON_MAP`, drawn by the hash of their ids.
+
+    Args:
+        colour: an attribute, `region`, `tag` or empty; the smallest value of a picture is its `group`.
+    """
+    groups = {"": "NULL", "region": "nullif(p.region, '')",
+              "tag": "(SELECT min(t.tag) FROM tags t WHERE t.image_id = p.image_id)"}  # fmt: skip
+    group, named = groups.get(colour), []
+    if group is None:
+        group = "(SELECT min(a.value) FROM picture_attributes a WHERE a.image_id = p.image_id AND a.name = ?)"
+        named = [colour]
+    where, parameters = picture_conditions(view)
+    source = f"FROM map_points m JOIN pictures p USING (image_id) WHERE {where}"
+    rows = fetch(
+        cursor,
+        f'SELECT image_id, p.title, m.x, m.y, {group} AS "group" {source} ORDER BY hash(image_id), image_id'
+        f" LIMIT {MOST_ON_MAP}",
+        [*named, *parameters],
+    )
+    return ListedRows(rows, fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"])
+
+
+def picture_ids(cursor: "duckdb.DuckDBPyConnection", view: View | None, image_ids: Sequence[str]) -> list[str]:
+    """Return the ids of all pictures of a view or, without one, those of `image_ids` that are pictures."""
+    where, parameters = (
+        ("list_contains(?, p.image_id)", [list(image_ids)]) if view is None else picture_conditions(view)
+    )
+    rows = fetch(cursor, f"SELECT p.image_id FROM pictures p WHERE {where} ORDER BY p.place", parameters)
+    return [row["image_id"] for row in rows]
 
 
 def ratings(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
@@ -364,7 +406,7 @@ def picture_conditions(view: View) -> tuple[str, Parameters]:
     conditions, values = _about_pictures(view)
     where, parameters = where + conditions, parameters + values
     if any(getattr(view, name) for name in _RATED):
-        conditions, values = rating_conditions(replace(view, region="", bounds=()))
+        conditions, values = rating_conditions(replace(view, region="", tag="", within="", bounds=()))
         where.append(
             f"p.image_id IN (SELECT u.image_id FROM ratings r JOIN subjects u USING (item_id) {_where(conditions)})"
         )
@@ -377,13 +419,44 @@ def picture_conditions(view: View) -> tuple[str, Parameters]:
 
 
 def _about_pictures(view: View) -> tuple[list[str], Parameters]:
-    """Return the conditions for pictures `p` by their region and numbers."""
+    """Return the conditions for pictures `p` by their region, tag, place on the map and numbers."""
     where, parameters = _equal({"region": view.region}, alias="p")
+    if view.tag == EMPTY:
+        where.append("p.image_id NOT IN (SELECT image_id FROM tags)")
+    elif view.tag:
+        where.append("p.image_id IN (SELECT image_id FROM tags WHERE tag = ?)")
+        parameters.append(view.tag)
+    if view.within:
+        where.append(_WITHIN)
+        parameters += map(list, zip(*_edges(view.within), strict=True))
     for name, bound in view.bounds:
         prefix, sign = (LOWEST, ">=") if name.startswith(LOWEST) else (HIGHEST, "<=")
         where.append(f"p.image_id IN (SELECT image_id FROM picture_numbers WHERE name = ? AND value {sign} ?)")
         parameters += [name.removeprefix(prefix), _float(name, bound)]
     return where, parameters
+
+
+# A point is inside if a line from it to the right crosses an odd number of edges of the polygon.
+_WITHIN = """p.image_id IN (
+    SELECT m.image_id FROM map_points m, (SELECT unnest(?) AS ax, unnest(?) AS ay, unnest(?) AS bx, unnest(?) AS b_y)
+    WHERE (ay > m.y) <> (b_y > m.y) AND m.x < (bx - ax) * (m.y - ay) / (b_y - ay) + ax
+    GROUP BY m.image_id HAVING count(*) % 2 = 1)"""
+
+
+def _edges(polygon: str) -> list[tuple[float, float, float, float]]:
+    """Return the edges of a polygon as (x, y, x, y).
+
+    Raises:
+        InputError: it is not a list of three to `MOST_CORNERS` corners.
+    """
+    corners = [tuple(_float("within", number) for number in corner.split(",")) for corner in polygon.split(";")]
+    if not FEWEST_CORNERS <= len(corners) <= MOST_CORNERS or {len(corner) for corner in corners} != {2}:
+        raise InputError(
+            f"must be {FEWEST_CORNERS} to {MOST_CORNERS} corners x,y separated by semicolons",
+            key="within",
+            value=polygon[:40],
+        )
+    return [(*corner, *other) for corner, other in zip(corners, corners[1:] + corners[:1], strict=True)]
 
 
 def _float(name: str, text: str) -> float:

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from actors.status import Status
 from jobs.checkpoints.encoder import EmbedderConfig, encoder_facts
 from jobs.corpora.embeddings import VectorSpace, space_of
-from jobs.corpora.vectors import matrix_of
+from jobs.corpora.vectors import FITTED, LEAST_ON_MAP, in_unit_square, matrix_of, principal_axes
 from jobs.errors import InputError
+from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource
 from jobs.store.run_files import MANIFEST, read_json, run_uri
 
@@ -55,6 +56,20 @@ class SimilarPictures:
                 self._encode = Encoder(self._sources[0])
             vector = self._encode.vector(text)
         return self._scores(vector)
+
+    def places(self) -> pa.Table | None:
+        """Return image_id, x and y in [0, 1] of all pictures by the first two principal components of their vectors.
+
+        It is None with fewer than `LEAST_ON_MAP` vectors or dimensions of them below two. The axes are fitted to at
+        most `FITTED` pictures, those whose ids have the smallest hashes.
+        """
+        if len(self._ids) < LEAST_ON_MAP or self._vectors.shape[1] < 2:
+            return None
+        fitted = np.sort(np.argsort(hash_texts(self._ids), kind="stable")[:FITTED])
+        mean, axes, _ = principal_axes(self._vectors[fitted].astype(np.float32))
+        blocks = (self._vectors[first : first + BLOCK] for first in range(0, len(self._vectors), BLOCK))
+        places = in_unit_square(np.concatenate([(block.astype(np.float32) - mean) @ axes.T for block in blocks]))
+        return pa.table({"image_id": self._ids, "x": places[:, 0].astype(float), "y": places[:, 1].astype(float)})
 
     def _scores(self, vector: np.ndarray) -> pa.Table:
         blocks = (self._vectors[first : first + BLOCK] for first in range(0, len(self._vectors), BLOCK))

@@ -1,8 +1,12 @@
 """A study of four pictures, which each test of the viewer reads."""
 
+import http.client
 import io
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -10,7 +14,7 @@ from PIL import Image
 from actors.ids import content_id
 from jobs.runtime.selection.exclusions import ExclusionFilter, Exclusions, marks_of
 from jobs.viewer.application import Viewer
-from jobs.viewer.opening import open_viewer
+from jobs.viewer.opening import listening, open_viewer, server
 from tests.factories import FIVE, embedding_rows, rating, write_table, write_units
 
 COLOURS = ("red", "green", "blue", "gold")
@@ -76,3 +80,47 @@ def viewer_of(place: str, folder: Path, *, excluded: str = "", rater: str | None
     marks = Exclusions((excluded,), (marks_of(excluded),)).marks if excluded else frozenset[str]()
     options = {"out": None, "blur": True, "exclusion_filter": ExclusionFilter(marks), **keys}
     return open_viewer([place], folder, rater=rater, **options)
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+class Served:
+    """A viewer that is being served."""
+
+    def __init__(self, viewer: Viewer, port: int) -> None:
+        self.token, self.port = viewer.token, port
+        self.url = f"http://127.0.0.1:{port}/{viewer.token}/"
+
+    def ask(self, path: str, *, host: str = "", method: str = "GET", body: str = "", **headers: str) -> Reply:
+        """Send a request, whose path is not normalised."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        sent = {"Host": host or f"127.0.0.1:{self.port}", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        connection.request(method, path, body=body or None, headers=sent)
+        reply = connection.getresponse()
+        text = reply.read().decode("latin-1")
+        connection.close()
+        return Reply(reply.status, dict(reply.getheaders()), text)
+
+    def page(self, path: str) -> str:
+        """Return a page of the viewer."""
+        reply = self.ask(f"/{self.token}/{path}")
+        assert reply.status == 200, reply
+        return reply.text
+
+
+@contextmanager
+def served(viewer: Viewer) -> Iterator[Served]:
+    with listening(0) as listener:
+        running = server(viewer.application)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield Served(viewer, listener.getsockname()[1])
+        finally:
+            running.should_exit = True
+            thread.join()
+            viewer.close()

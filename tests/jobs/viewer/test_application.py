@@ -1,16 +1,12 @@
 """The viewer as a server: what it refuses, what its pages have, and what a person does with it in a real browser."""
 
 import html
-import http.client
 import os
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 import pytest
@@ -20,62 +16,16 @@ from jobs.judging.kept_rubric import Rubrics
 from jobs.runtime.command_line import cli
 from jobs.store.files import spool
 from jobs.viewer import queries
-from jobs.viewer.application import Viewer
 from jobs.viewer.corrections import Correction, Corrections
-from jobs.viewer.opening import listening, server
 from jobs.viewer.picture_details import MOST_LINES, LineKey
 from tests.browser import CHROMIUM
-from tests.chromium import chromium
+from tests.chromium import Chromium, chromium
 from tests.factories import FIVE, copy_folder, image_row, metric_values, rating, rows_of, write_table
-from tests.jobs.viewer.small_study import BLUE, GOLD, GREEN, RED, URLS, viewer_of, write_study
+from tests.jobs.viewer.small_study import BLUE, GOLD, GREEN, RED, URLS, Served, served, viewer_of, write_study
 
 ROOT = Path(__file__).parents[3]
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 LINE = '["r", "fit", "", ""]'
-
-
-class Reply(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    text: str
-
-
-class Served:
-    """A viewer that is being served."""
-
-    def __init__(self, viewer: Viewer, port: int) -> None:
-        self.token, self.port = viewer.token, port
-        self.url = f"http://127.0.0.1:{port}/{viewer.token}/"
-
-    def ask(self, path: str, *, host: str = "", method: str = "GET", body: str = "", **headers: str) -> Reply:
-        """Send a request, whose path is not normalised."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        sent = {"Host": host or f"127.0.0.1:{self.port}", **{k.replace("_", "-"): v for k, v in headers.items()}}
-        connection.request(method, path, body=body or None, headers=sent)
-        reply = connection.getresponse()
-        text = reply.read().decode("latin-1")
-        connection.close()
-        return Reply(reply.status, dict(reply.getheaders()), text)
-
-    def page(self, path: str) -> str:
-        """Return a page of the viewer."""
-        reply = self.ask(f"/{self.token}/{path}")
-        assert reply.status == 200, reply
-        return reply.text
-
-
-@contextmanager
-def served(viewer: Viewer) -> Iterator[Served]:
-    with listening(0) as listener:
-        running = server(viewer.application)
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield Served(viewer, listener.getsockname()[1])
-        finally:
-            running.should_exit = True
-            thread.join()
-            viewer.close()
 
 
 @pytest.fixture(scope="module")
@@ -230,9 +180,12 @@ def test_each_page_offers_the_keys_that_work_there(site: Served) -> None:
     offered = {
         path: re.findall(r"<kbd>(.)</kbd>", site.page(path)) for path in ("", "ratings", f"pictures/{GOLD}?at=3")
     }
-    assert offered == {"": ["/", "s"], "ratings": ["/", "s"], f"pictures/{GOLD}?at=3": ["p", "s", "c"]}
+    cards = ["j", "k", "x"]
+    assert offered == {
+        "": ["/", "s", "t", "a", *cards], "ratings": ["/", "s"], f"pictures/{GOLD}?at=3": ["p", "s", "c", "t"],
+    }  # fmt: skip
     for path, keys in offered.items():
-        assert sorted(keys) == sorted(set(re.findall(r'data-key="(.)"', site.page(path))))
+        assert sorted(set(keys) - set(cards)) == sorted(set(re.findall(r'data-key="(.)"', site.page(path))))
     # On each field: the first question may have none.
     fields = re.findall(r"<select name=[^>]*>", site.page(f"pictures/{RED}"))
     assert len(fields) > 1
@@ -447,65 +400,103 @@ AUDIT = """axe.run(document, {resultTypes: ['violations']}).then(result => resul
     .map(one => [one.id, one.nodes.length, one.nodes[0].html]))"""
 
 
-@pytest.mark.long
-def test_a_person_uses_it_in_chromium(site: Served, tmp_path: Path) -> None:
+PRESS = "dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true}))"
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Chromium]:
     if CHROMIUM is None:
         assert not os.environ.get("CI"), "chromium is not installed, and CI is set"
         pytest.skip("chromium is not installed")
     with chromium(tmp_path) as page:
-        for dark in (False, True):
-            page.show(1280, 900, dark=dark)
-            for path in (
-                "",
-                f"pictures/{RED}?at=0",
-                "ratings",
-                "compare",
-                "responses",
-                "spans",
-                "numbers",
-                "pictures/nope",
-            ):
-                page.open(site.url + path)
-                if AXE.exists():
-                    page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
-                    assert page.evaluate(AUDIT) == [], (path, dark)
-        page.show(390, 800)
-        for path in ("", f"pictures/{RED}"):
+        yield page
+
+
+@pytest.mark.long
+def test_a_person_uses_it_in_chromium(site: Served, page: Chromium) -> None:
+    for dark in (False, True):
+        page.show(1280, 900, dark=dark)
+        for path in (
+            "",
+            f"pictures/{RED}?at=0",
+            "ratings",
+            "compare",
+            "responses",
+            "spans",
+            "numbers",
+            "map?colour=region",
+            "saved",
+            "pictures/nope",
+        ):
             page.open(site.url + path)
-            assert page.evaluate("document.documentElement.scrollWidth") == 390
-        page.show(1280, 900)
-        page.open(site.url)
-        page.evaluate("low = document.querySelector('[name=\"from.score.r/fit\"]'), low.value = 3")
-        page.evaluate("low.dispatchEvent(new Event('input', {bubbles: true}))")
-        assert page.evaluate("low.closest('fieldset').querySelector('output').value").startswith("3 –")
-        page.follow("low.form.requestSubmit()")
-        assert page.evaluate("location.search") == "?sort=place&from.score.r%2Ffit=3"
-        assert page.evaluate("document.querySelectorAll('.card').length") == 2
-        page.show(390, 800)
-        page.open(f"{site.url}compare?a=m&b=p1&question=r/fit")  # both answers are seen without scrolling
-        page.evaluate("content = document.createRange()")
-        page.evaluate("content.selectNodeContents(document.querySelector('.list td:last-child'))")
-        assert page.evaluate("content.getBoundingClientRect().right") < 390
-        assert page.evaluate("getComputedStyle(document.querySelector('.frame img')).filter").startswith("blur")
-        page.evaluate("document.querySelector('.reveal').click()")
-        assert page.evaluate("getComputedStyle(document.querySelector('.frame img')).filter") == "none"
-        press = "dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true}))"
-        page.open(site.url)
-        page.evaluate(f"document.body.{press % '/'}")
-        assert page.evaluate("document.activeElement.name") == "q"
-        page.evaluate("document.activeElement.value = 'gold'")
-        page.follow("document.activeElement.form.requestSubmit()")
-        assert page.evaluate("location.search") == "?q=gold&sort=place"
-        page.follow("document.querySelector('.card h2 a').click()")
-        page.evaluate("document.querySelector('td select').value = '2'")
-        page.follow("document.querySelector('button').click()")
-        assert page.evaluate("document.querySelector('.saved').textContent") == "Saved."
-        assert page.evaluate("document.querySelector('td select').value") == "2"
-        page.follow("document.querySelector('button').click()")
-        assert page.evaluate("document.querySelector('.unchanged').textContent").startswith("Nothing changed")
-        page.open(site.url + "pictures/nope")
-        page.follow("document.querySelector('main a').click()")
-        assert page.evaluate("document.querySelectorAll('.card').length") == 4
+            if AXE.exists():
+                page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
+                assert page.evaluate(AUDIT) == [], (path, dark)
+    page.show(390, 800)
+    for path in ("", f"pictures/{RED}", "map", "?region=North"):
+        page.open(site.url + path)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.show(1280, 900)
+    page.open(site.url)
+    page.evaluate("low = document.querySelector('[name=\"from.score.r/fit\"]'), low.value = 3")
+    page.evaluate("low.dispatchEvent(new Event('input', {bubbles: true}))")
+    assert page.evaluate("low.closest('fieldset').querySelector('output').value").startswith("3 –")
+    page.follow("low.form.requestSubmit()")
+    assert page.evaluate("location.search") == "?sort=place&from.score.r%2Ffit=3"
+    assert page.evaluate("document.querySelectorAll('.card').length") == 2
+    page.show(390, 800)
+    page.open(f"{site.url}compare?a=m&b=p1&question=r/fit")  # both answers are seen without scrolling
+    page.evaluate("content = document.createRange()")
+    page.evaluate("content.selectNodeContents(document.querySelector('.list td:last-child'))")
+    assert page.evaluate("content.getBoundingClientRect().right") < 390
+    assert page.evaluate("getComputedStyle(document.querySelector('.frame img')).filter").startswith("blur")
+    page.evaluate("document.querySelector('.reveal').click()")
+    assert page.evaluate("getComputedStyle(document.querySelector('.frame img')).filter") == "none"
+    page.open(site.url)
+    page.evaluate(f"document.body.{PRESS % '/'}")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.evaluate("document.activeElement.value = 'gold'")
+    page.follow("document.activeElement.form.requestSubmit()")
+    assert page.evaluate("location.search") == "?q=gold&sort=place"
+    page.follow("document.querySelector('.card h2 a').click()")
+    page.evaluate("document.querySelector('td select').value = '2'")
+    page.follow("document.querySelector('.save button').click()")
+    assert page.evaluate("document.querySelector('.saved').textContent") == "Saved."
+    assert page.evaluate("document.querySelector('td select').value") == "2"
+    page.follow("document.querySelector('.save button').click()")
+    assert page.evaluate("document.querySelector('.unchanged').textContent").startswith("Nothing changed")
+    page.open(site.url + "pictures/nope")
+    page.follow("document.querySelector('main a').click()")
+    assert page.evaluate("document.querySelectorAll('.card').length") == 4
+
+
+@pytest.mark.long
+def test_pictures_are_tagged_by_keys_and_selected_on_the_map_in_chromium(site: Served, page: Chromium) -> None:
+    page.open(site.url)  # two cards are selected and tagged with keys, and the view gets a name
+    for key in "jxjxt":
+        page.evaluate(f"document.activeElement.{PRESS % key}")
+    assert page.evaluate("document.querySelectorAll('.pick :checked').length") == 2
+    page.evaluate("document.activeElement.value = 'odd'")
+    page.follow("document.activeElement.form.requestSubmit()")
+    page.follow("document.querySelector('.tag').click()")
+    assert page.evaluate("document.querySelectorAll('.card').length") == 2
+    page.evaluate(f"document.body.{PRESS % 'v'}")
+    page.evaluate("document.activeElement.value = 'Odd ones'")
+    page.follow("document.activeElement.form.requestSubmit()")
+    page.follow("document.querySelector('.saved-list a').click()")
+    assert page.evaluate("location.search") == "?tag=odd"
+    page.open(site.url + "map")  # a line around all points but those at the right edge
+    page.evaluate("""at = (type, x, y) => lasso.dispatchEvent(new PointerEvent(type, {bubbles: true, button: 0,
+        clientX: box.left + x * box.width, clientY: box.top + y * box.height}))""")
+    page.evaluate("box = lasso.getBoundingClientRect(), lasso.setPointerCapture = () => {}")
+    page.evaluate(
+        "at('pointerdown', 0, 0), at('pointermove', 0.9, 0), at('pointermove', 0.9, 1), at('pointermove', 0, 1)"
+    )
+    inside = page.evaluate("[...lasso.querySelectorAll('circle')].filter(one => one.cx.baseVal.value < 900).length")
+    assert 0 < inside < 4
+    page.follow("at('pointerup', 0, 1)")
+    assert page.evaluate("location.search").startswith("?within=")
+    assert page.evaluate("document.querySelectorAll('.card').length") == inside
 
 
 def test_ctrl_c_ends_it_without_a_trace(place: str, tmp_path: Path) -> None:
