@@ -28,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 def test_a_demand_larger_than_any_kind_is_refused(cluster: RunningCluster, tmp_path: Path) -> None:
     refusal = cluster.call(f"{SCENARIOS}:a_demand_larger_than_any_kind", str(tmp_path / "run"))["refusal"]
-    assert refusal.startswith("resources.judge.num_cpus=0.5 and resources.judge.num_gpus=2: no machine")
+    assert refusal.startswith("resources.judge.num_gpus=2: no machine")
 
 
 def test_all_gpus_are_asked_for_in_one_round(cluster: RunningCluster, tmp_path: Path) -> None:
