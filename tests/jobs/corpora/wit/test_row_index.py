@@ -110,3 +110,8 @@ def test_the_package_builds_without_a_compiler(tmp_path: Path, compiler: str, bu
         capture_output=True,
     )
     assert (tmp_path / SCAN_MODULE).exists() is builds
+    if builds:  # and the file alone, as in a pod, is loaded
+        loaded = [sys.executable, "-c", "from jobs.corpora.wit.row_index import SCAN; print(SCAN.__module__)"]
+        path = f"{tmp_path}:{ROOT}"
+        run = subprocess.run(loaded, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True)
+        assert run.stdout == "_remine_byte_index\n"
