@@ -98,6 +98,16 @@ def test_a_hash_is_near_that_of_the_whole_picture():
     assert imagehash.hex_to_hash(facts.phash) - whole <= 2
 
 
+def test_hashes_are_those_of_imagehash():
+    """Also where frequencies are zero: in pictures of one colour, of stripes, and of two halves."""
+    noise = np.random.default_rng(3).integers(0, 256, (90, 120, 3))
+    ramp, halves = np.broadcast_to(np.arange(120)[None, :, None] * 2, noise.shape), np.zeros(noise.shape)
+    halves[:45] = 255
+    for pixels in (noise, noise // 2 + ramp // 2, ramp, halves, np.full(noise.shape, 7)):
+        picture = Image.fromarray(pixels.astype(np.uint8))
+        assert inspect(encoded(picture, "PNG")).phash == str(imagehash.phash(picture))
+
+
 def test_orientation():
     def check(form, orientation):
         exif = Image.Exif()

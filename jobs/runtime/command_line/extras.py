@@ -2,7 +2,7 @@
 
 # extra of pyproject.toml -> the modules of its packages; the package itself where it has no module to import
 MODULES = {
-    "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "psutil", "ray", "simdjson"),
+    "mining": ("ahocorasick_rs", "aiohttp", "psutil", "ray", "simdjson"),
     "models": (
         *("accelerate", "liger_kernel", "open_clip", "psutil", "ray"),
         *("sentencepiece", "torch", "torchvision", "transformers"),
