@@ -26,7 +26,7 @@ from jobs.judging import engine_choice, prompt_trial, vllm_engine
 from jobs.judging.asked_prompt import AskedPrompt, prompt_for_texts
 from jobs.judging.items import item_units
 from jobs.judging.model_config import EngineConfig, ModelsConfig, check_early, run_each, with_condition
-from jobs.judging.model_run import expected_passes, model_plan, prompt_lines, stream_items
+from jobs.judging.model_run import engine_lines, expected_passes, model_plan, prompt_lines, stream_items
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import conf_group
@@ -98,11 +98,12 @@ def _generate(cfg: GenerateConfig, prompt: AskedPrompt) -> Plan | Manifest:
         metadata=metadata,
         files=engine.files,
     )
-    fields = prompt.instruction.context_fields
-    pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model, fields=fields), *drawn.lines]
+    lines = [*plan_lines(cfg, cfg.model, fields=prompt.instruction.context_fields), *drawn.lines]
     stages = [_prepare(cfg, prompt), _write(cfg, prompt, dependencies)]
-    amounts = {"times": cfg.samples, "written": cfg.max_tokens}
-    passes = partial(expected_passes, cfg, prompt_trial.prompt_counts(drawn.units, reader, stages[0]), **amounts)
+    counted = prompt_trial.prompt_counts(drawn.units, reader, stages[0])
+    lines += engine_lines(cfg, counted, job="generate", times=cfg.samples, written=cfg.max_tokens)
+    passes = partial(expected_passes, cfg, counted, times=cfg.samples, written=cfg.max_tokens)
+    pools = ["decode", "judge"]
     run = lifecycle.begin("generate", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run + Plan(list(prompt_trial.lines(cfg, plan.units, reader, stages)))

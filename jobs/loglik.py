@@ -27,7 +27,7 @@ from jobs.judging.asked_prompt import AskedPrompt, prompt_for_labels
 from jobs.judging.calibration import keep_sweep, read_reference
 from jobs.judging.items import ItemTables
 from jobs.judging.model_config import ModelsConfig, check_early, check_start, run_each, with_condition
-from jobs.judging.model_run import expected_passes, model_plan, prompt_lines, stream_items
+from jobs.judging.model_run import engine_lines, expected_passes, model_plan, prompt_lines, stream_items
 from jobs.judging.targets import count_labels, own_labels, read_targets
 from jobs.runtime import lifecycle
 from jobs.runtime.command_line import cli
@@ -87,8 +87,10 @@ def _rate(cfg: LoglikConfig, checked: tuple[AskedPrompt, list[str]]) -> Plan | M
         Stage("judge", LoglikRater, rate, rows_out=ratings.rows_out),
     ]
     per_item = len(targets) or -(-(ratings.total or 0) // (per_label * max(sources.items.rows, 1)))
-    amounts = {"times": 2 * per_item, "appended": longest}  # a label after the prompt, and by itself
-    passes = partial(expected_passes, cfg, prompt_trial.prompt_counts(plan.units, reader, stages[0]), **amounts)
+    counted = prompt_trial.prompt_counts(plan.units, reader, stages[0])
+    lines += engine_lines(cfg, counted, job="loglik", times=per_item, appended=longest)
+    # A label after the prompt, and by itself.
+    passes = partial(expected_passes, cfg, counted, times=2 * per_item, appended=longest)
     run = lifecycle.begin("loglik", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run + Plan(list(prompt_trial.lines(cfg, plan.units, reader, stages)))

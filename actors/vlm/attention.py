@@ -178,23 +178,32 @@ def cascade(
     attention_mask: Tensor | None,
     *,
     scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Attend, with the interface of transformers: query [1, heads, Q, head size] -> [1, Q, heads, head size].
 
     In a pass with one row per suffix, queries are [rows, heads, width, head size].
+
+    Args:
+        softcap: bound of the scores (Gemma 2), which each part applies to its own.
+        s_aux: sinks [heads] (gpt-oss): the score of a key without a value, which takes its share once both parts are
+            merged.
     """
+    import torch
+
     plan: AttentionPlan | None = active_plan()
     layer = None if plan is None else plan.layer_of(module, key)
     if plan is None or layer is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+        if softcap is not None or s_aux is not None:
+            raise NotImplementedError("attention with a soft cap or sinks outside cascade attention")
         plain: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **options
         )
         return plain
-    if extra := [name for name in ("softcap", "s_aux") if options.get(name) is not None]:  # Gemma 2; sinks
-        raise NotImplementedError(f"attention with {' and '.join(extra)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if plan.are_rows:
         query, key, value = (_joined(tensor) for tensor in (query, key, value))
@@ -206,12 +215,16 @@ def cascade(
     # Heads that share keys become additional queries of these keys, which is exact because this part is not causal.
     folded = query.reshape(1, keys.shape[1], groups * count, size)
     mask = plan.prefix_mask(query, reach, seen=keys.shape[2], groups=groups)
-    far, far_sum = attend(folded, keys, values, scale=scale, mask=mask)
+    far, far_sum = attend(folded, keys, values, scale=scale, mask=mask, softcap=softcap)
     before = None if before is None else expanded(module, before)
-    near, near_sum = within_suffixes(plan, query, key, value, scale=scale, reach=reach, before=before)
+    near, near_sum = within_suffixes(plan, query, key, value, scale=scale, reach=reach, before=before, softcap=softcap)
     far, far_sum = far.reshape(1, heads, count, -1), far_sum.reshape(1, heads, count)
     weight = (far_sum - near_sum).sigmoid().unsqueeze(-1)
-    merged = near.float().lerp(far.float(), weight).to(query.dtype)
+    merged = near.float().lerp(far.float(), weight)
+    if s_aux is not None:
+        whole = torch.logaddexp(far_sum.float(), near_sum.float())
+        merged = merged * (whole - s_aux.float()[:, None]).sigmoid().unsqueeze(-1)
+    merged = merged.to(query.dtype)
     if plan.are_rows:
         merged = merged.reshape(heads, plan.rows, plan.width, -1).transpose(0, 1)
     return merged.transpose(1, 2).contiguous(), None
@@ -237,11 +250,13 @@ def within_suffixes(
     scale: float,
     reach: Reach | None = None,
     before: KeysValues | None = None,
+    softcap: float | None = None,
 ) -> Attended:
     """Attend to each suffix's own keys; returns ([1, heads, Q, head size], log-sum-exp [1, heads, Q]).
 
     Args:
         before: keys and values [rows, key heads, tokens, head size] of earlier tokens of each suffix.
+        softcap: bound of the scores; None: none.
     """
     import torch
 
@@ -262,7 +277,7 @@ def within_suffixes(
         keys, values = (torch.cat(pair, 2) for pair in zip(before, (keys, values), strict=True))
     repeated = (tensor.repeat_interleave(groups, 1) for tensor in (keys, values))
     mask = plan.local_mask(query, reach, before=earlier)
-    out, sums = attend(block(query), *repeated, scale=scale, mask=mask, causal=mask is None)
+    out, sums = attend(block(query), *repeated, scale=scale, mask=mask, causal=mask is None, softcap=softcap)
     out, sums = out.transpose(0, 1).reshape(heads, plan.rows * plan.width, -1), sums.transpose(0, 1).reshape(heads, -1)
     if places is not None:
         out, sums = out[:, places], sums[:, places]
@@ -270,7 +285,14 @@ def within_suffixes(
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, *, scale: float, mask: Tensor | None = None, causal: bool = False
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scale: float,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    softcap: float | None = None,
 ) -> Attended:
     """Compute attention and the log-sum-exp of its scores, with the fastest kernel that returns both.
 
@@ -278,6 +300,7 @@ def attend(
         query, key, value: [batch, heads, length, size], with the same number of heads.
         mask: additive, or None.
         causal: whether query i sees keys 0..i only.
+        softcap: bound of the scores, which no kernel applies; None: none.
 
     Returns:
         ([batch, heads, queries, size] in the query's dtype, [batch, heads, queries] float32).
@@ -286,8 +309,10 @@ def attend(
 
     if (missing := query.shape[-1] - value.shape[-1]) > 0:  # DeepSeek's values are narrower; no kernel takes them
         padded = torch.nn.functional.pad(value, (0, missing))
-        out, sums = attend(query, key, padded, scale=scale, mask=mask, causal=causal)
+        out, sums = attend(query, key, padded, scale=scale, mask=mask, causal=causal, softcap=softcap)
         return out[..., :-missing], sums
+    if softcap is not None:
+        return _plain(query, key, value, scale=scale, mask=mask, causal=causal, softcap=softcap)
     kernel = {"cpu": _on_cpu, "cuda": _on_cuda}.get(query.device.type, _plain)
     try:
         return kernel(query, key, value, scale=scale, mask=mask, causal=causal)
@@ -319,10 +344,21 @@ def _on_cuda(query: Tensor, key: Tensor, value: Tensor, *, scale: float, mask: T
     return out[0], out[1][..., : query.shape[2]]  # padded to a multiple of 32 queries
 
 
-def _plain(query: Tensor, key: Tensor, value: Tensor, *, scale: float, mask: Tensor | None, causal: bool) -> Attended:
+def _plain(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scale: float,
+    mask: Tensor | None,
+    causal: bool,
+    softcap: float | None = None,
+) -> Attended:
     import torch
 
     scores = (query.float() @ key.float().transpose(-1, -2)) * scale
+    if softcap is not None:
+        scores = (scores / softcap).tanh() * softcap
     if mask is not None:
         scores = scores + mask.float()
     if causal:

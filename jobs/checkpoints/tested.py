@@ -11,6 +11,7 @@ from jobs.runtime.configuration.config_files import CONF
 
 FILE = CONF / "architectures.yaml"
 EQUAL = "equal"
+WHOLE = "each label, or each token of a text, passes the whole prompt again"  # reason of an equal outcome
 SHARING = ("cascade", "batched")  # engines of `judge` that pass a shared prefix once on any device
 
 
@@ -27,6 +28,16 @@ def shares_prefixes(architecture: str | None) -> bool | None:
     if (jobs := records().get(architecture or "")) is None:
         return None
     return any(jobs[engine][0] == EQUAL for engine in SHARING)
+
+
+def continues_prompts(architecture: str | None, job: str) -> bool | None:
+    """Return whether labels (`loglik`) or texts (`generate`) continue from one pass of their prompt.
+
+    Returns None for an architecture without a comparison.
+    """
+    if (jobs := records().get(architecture or "")) is None:
+        return None
+    return bool(jobs[job][2] != WHOLE)
 
 
 def summary(architecture: str | None) -> str:

@@ -4,7 +4,7 @@ The plan estimates the tokens of pictures; the run counts them and other facts a
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,29 @@ OBJECTS_READ = 8  # data objects of the table that an estimate reads
 SIZES_TRIED = 16  # number of sizes, evenly spaced in the order of their areas
 LEAST_BITS = 4  # per parameter of quantised weights
 PIXELS_PER_TOKEN = 28 * 28  # of Qwen2.5-VL; used if the model's own processor is not available
+
+
+class SharedPass(NamedTuple):
+    """The plan's words on what passes once.
+
+    Attributes:
+        parts: what shares a pass.
+        can: what the parts do, after "can" or "cannot".
+        lacks: what an architecture does otherwise.
+        place: where it is slow.
+    """
+
+    parts: str
+    can: str
+    lacks: str
+    place: str
+
+
+_PASSES = {
+    "judge": SharedPass("prompts", "share their beginning", "shares no prefixes", "engine=naive"),
+    "loglik": SharedPass("labels", "follow one pass of their prompt", "passes it with each label", "labels"),
+    "generate": SharedPass("texts", "follow one pass of their prompt", "passes it with each token", "texts"),
+}
 
 
 def model_plan(
@@ -150,14 +173,24 @@ def expected_passes(
     return Passes(parameters, gb, reads, writes, is_parallel, basis)
 
 
-def engine_lines(cfg: ModelRunConfig, counted: PromptCounts) -> list[str]:
+def engine_lines(
+    cfg: ModelRunConfig,
+    counted: PromptCounts,
+    *,
+    job: str = "judge",
+    times: int = 1,
+    appended: int = 0,
+    written: int = 0,
+) -> list[str]:
     """Return what passing whole prompts costs, where the model needs it or might; empty unless plan=true.
 
-    Which engines share the prompts' beginning is known of architectures that were compared with transformers
-    (`jobs.checkpoints.tested`); the first prompts of a run show it of the others.
+    What passes once is known of architectures that were compared with transformers (`jobs.checkpoints.tested`); the
+    first prompts of a run show it of the others.
 
     Args:
         counted: counts the prompts about the first items.
+        job: whose prompts share a beginning (`judge`), or are continued by labels (`loglik`) or texts (`generate`).
+        times, appended, written: as for `expected_passes`.
     """
     engine = getattr(cfg, "engine", None)
     if not cfg.plan or engine == vllm_engine.NAME:
@@ -167,18 +200,25 @@ def engine_lines(cfg: ModelRunConfig, counted: PromptCounts) -> list[str]:
     counts, remark = counted()
     if not counts:
         return []
-    prompts, whole, shared = (sum(numbers) for numbers in zip(*counts, strict=True))
+    prompts, whole, shared = (sum(numbers) / len(counts) for numbers in zip(*counts, strict=True))
+    once = shared + times * prompts * (appended + written)
+    # With each token of a text the prompt and the text so far pass.
+    again = times * (written * whole + prompts * written**2 / 2 if written else whole + prompts * appended)
     model = cfg.model
     kind = model_type(model.checkpoint, revision=model.revision, local_only=True) or model.architecture
-    shares = False if engine == "naive" else tested.shares_prefixes(kind)
-    times = f"{whole / shared:.1f} times the tokens of a shared prefix ({prompts / len(counts):,.0f} prompts per item"
-    text = f"{times}, {whole / len(counts):,.0f} tokens against {shared / len(counts):,.0f}{remark})"
+    words = _PASSES[job]
+    shares = tested.shares_prefixes(kind) if job == "judge" else tested.continues_prompts(kind, job)
+    shares = False if engine == "naive" else shares
+    text = (
+        f"{again / once:.1f} times the tokens of a shared prefix ({times * prompts:,.0f} {words.parts} per item, "
+        f"{again:,.0f} tokens against {once:,.0f}{remark})"
+    )
     if shares:
-        return [f"engine prompts about an item share their beginning; whole prompts would be {text}"]
+        return [f"engine {words.parts} about an item {words.can}; whole prompts would be {text}"]
     if shares is None:
-        return [f"engine if prompts cannot share their beginning, which the first ones show: {text}"]
-    why = "as asked for" if engine == "naive" else f"as {kind} shares no prefixes"
-    return [f"slow   engine=naive, {why}: {text}"]
+        return [f"engine if {words.parts} cannot {words.can}, which the first ones show: {text}"]
+    why = "as asked for" if engine == "naive" else f"as {kind} {words.lacks}"
+    return [f"slow   {words.place}, {why}: {text}"]
 
 
 def _parameters(cfg: ModelRunConfig) -> tuple[float, float, str] | None:

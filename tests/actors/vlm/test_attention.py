@@ -56,6 +56,30 @@ def attended(suffix: int, *, scaling: float | None, window: int | None) -> tuple
     return packed[0], dense[0].transpose(0, 1)
 
 
+def test_soft_caps_and_sinks_are_those_of_the_library() -> None:
+    """Against the eager attention of Gemma 2 and gpt-oss over prefix and suffix."""
+    import torch
+    from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as capped
+    from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as sunk
+
+    suffix, random = 3, torch.Generator().manual_seed(0)
+    query = torch.randn(1, HEADS, suffix, SIZE, generator=random) * 3
+    keys, values = (torch.randn(1, KEY_HEADS, PREFIX + suffix, SIZE, generator=random) for _ in range(2))
+    sinks = torch.randn(HEADS, generator=random)
+    near = (keys[:, :, PREFIX:], values[:, :, PREFIX:])
+    prefix = {0: (keys[:, :, :PREFIX], values[:, :, :PREFIX])}
+    plan = AttentionPlan(prefix, PREFIX, {}, 1, suffix, None, torch.arange(suffix)[None], None)
+    mask = torch.full((suffix, PREFIX + suffix), -1e9).triu(PREFIX + 1)[None, None]
+    layer: Any = SimpleNamespace(num_key_value_groups=HEADS // KEY_HEADS, training=False, layer_idx=0, sinks=sinks)
+    for eager, options in ((capped, {"softcap": 2.0}), (sunk, {"s_aux": sinks})):
+        with active(plan):
+            packed, _ = cascade(layer, query, *near, None, scaling=0.5, **options)
+            without, _ = cascade(layer, query, *near, None, scaling=0.5)
+        expected, _ = eager(layer, query, keys, values, mask, scaling=0.5, dropout=0.0, **options)
+        assert (packed - expected).abs().max() < 1e-5
+        assert (without - expected).abs().max() > 0.01
+
+
 @pytest.mark.parametrize("scaling", [None, 0.1])
 def test_scores_are_scaled_by_the_head_size_or_as_asked(scaling: float | None) -> None:
     packed, dense = attended(3, scaling=scaling, window=None)

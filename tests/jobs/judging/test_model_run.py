@@ -1,6 +1,7 @@
 """What runs of a model print: the tokens of pictures, before and after, prompts and answers."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -164,6 +165,28 @@ def test_passes_are_counted_from_the_prompts_of_the_first_items(
     printed = capsys.readouterr().out
     assert ("whole prompts would be" in printed, "upper estimate, not measured" in printed) == (True, True)
     assert counts.call_count == 1
+
+
+def test_a_plan_says_what_labels_and_texts_cost_without_a_shared_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten labels of 5 tokens, or 2 texts of 10 tokens, about a prompt of 1,000 tokens."""
+    model = SimpleNamespace(checkpoint="local:qwen2.5-vl-tiny", revision=None, architecture="qwen2_5_vl")
+    cfg: Any = SimpleNamespace(plan=True, model=model)
+    jobs: dict[str, dict[str, int]] = {"loglik": {"times": 10, "appended": 5}, "generate": {"times": 2, "written": 10}}
+    texts = {
+        "loglik": "9.6 times the tokens of a shared prefix (10 labels per item, 10,050 tokens against 1,050)",
+        "generate": "19.7 times the tokens of a shared prefix (2 texts per item, 20,100 tokens against 1,020)",
+    }
+    begins = {
+        True: "engine {} about an item follow one pass of their prompt; whole prompts would be ",
+        None: "engine if {} cannot follow one pass of their prompt, which the first ones show: ",
+        False: "slow   {}, as qwen2_5_vl passes it with each ",
+    }
+    for job, amounts in jobs.items():
+        for continues, begin in begins.items():
+            monkeypatch.setattr(model_run.tested, "continues_prompts", lambda *_, continues=continues: continues)
+            (line,) = model_run.engine_lines(cfg, lambda: ([(1, 1000, 1000)], ""), job=job, **amounts)
+            assert line.startswith(begin.format({"loglik": "labels", "generate": "texts"}[job]))
+            assert line.endswith(texts[job])
 
 
 def test_a_plan_says_what_passing_whole_prompts_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

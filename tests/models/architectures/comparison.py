@@ -19,6 +19,7 @@ from actors.reasoning_judge import ANSWER_LINE, REASONING_INSTRUCTION, Reasoning
 from actors.vlm import loading
 from actors.vlm.scoring_requests import Scores
 from actors.vlm.settings import ClosedSettings, ContextSettings, ModelSettings, ReasoningSettings
+from jobs.checkpoints import tested
 from tests.actors.vlm.helpers import picture, png
 from tests.models.architectures.plain import Plain, draw_gap
 
@@ -45,7 +46,7 @@ class Outcome(NamedTuple):
     Attributes:
         word: `equal`, `refused` before the run, `error` for rows without a result, or `differs`.
         difference: the largest difference from transformers; None without results.
-        reason: the message of a refusal or an error.
+        reason: the message of a refusal or an error, or what makes an equal job slow.
     """
 
     word: str
@@ -107,6 +108,7 @@ class Comparison:
         )
         self.pictures = int(self.plain.sees)
         self.jobs = [job for job in jobs if self.pictures or job != TWO_PICTURES]
+        self._remark = ""  # what makes the job slow that is running
 
     def outcomes(self) -> dict[str, Outcome]:
         """Return what became of each job."""
@@ -143,8 +145,8 @@ class Comparison:
         runs = {"reasoned": self._reasoned, "generate": self._generate, "loglik": self._loglik}
         return runs[job] if job in runs else lambda: self._closed("auto", 2)
 
-    @staticmethod
-    def _outcome(run: Callable[[], float]) -> Outcome:
+    def _outcome(self, run: Callable[[], float]) -> Outcome:
+        self._remark = ""
         try:
             difference = run()
         except RowError as error:
@@ -153,7 +155,7 @@ class Comparison:
             return Outcome(REFUSED, reason=str(error))
         except Exception as error:
             return Outcome(FAULT, reason=f"{type(error).__name__}: {error}")
-        return Outcome(EQUAL if difference <= TOLERANCE else DIFFERS, difference)
+        return Outcome(EQUAL, difference, self._remark) if difference <= TOLERANCE else Outcome(DIFFERS, difference)
 
     def _content(self, number: int, label: str, pictures: int) -> list[Any]:
         """Return the user's turn in a question about an item."""
@@ -242,6 +244,8 @@ class Comparison:
             with patch.object(writer.engine, "generate", recorded):
                 rows = writer(prepared).to_pylist()
             _check(rows, {"ok", "truncated", "unparsed"})
+            if any(way == "alone" and not fits for (*_, way), fits in writer.engine._ways._verdicts.items()):
+                self._remark = tested.WHOLE
             for number, samples in enumerate(texts):
                 inputs = self.plain.inputs([*self._content(number, "", self.pictures)[:-1], _asked(number)])
                 drawn = [sample.tokens for sample in samples]
@@ -274,8 +278,10 @@ class Comparison:
         prepared = PromptPreparer(ContextSettings(), model=self.settings, instruction=instruction)(
             _items(self.pictures).slice(0, JUDGED)
         )
-        rows = LoglikRater(settings, model=self.settings, targets=LABELS, threads=1)(prepared).to_pylist()
+        rater = LoglikRater(settings, model=self.settings, targets=LABELS, threads=1)
+        rows = rater(prepared).to_pylist()
         _check(rows)
+        self._remark = tested.WHOLE if rater.scorer.ways[0] == "whole" else ""
         labels = [self.plain.continuation(self.plain.opened(START), f" {label}") for label in LABELS]
         bare = self.plain.inputs(["What is it?"], START)
         expected = []

@@ -33,7 +33,11 @@ checkpoint's architecture is `model_type` in its `config.json`.
 - *refused*, *error*: the number leads to the reason below. A refusal comes before the run; `engine=auto` takes an
   engine that is not refused.
 - *naive* to *packed*: `judge` with this [engine](judging.md#how-it-works). *two pictures*: in one prompt. *reasoned*:
-  `method=reasoned`.
+  `method=reasoned`. Where only *naive* is equal, whole prompts pass for each label in `judge`; `loglik` and `generate`
+  continue from one pass of the prompt, unless a number says otherwise. Sparse attention with an index (DeepSeek-V3.2,
+  GLM-5) is such a case: its layers keep the index next to keys and values.
+
+[Embeddings](embeddings.md) has the encoders.
 
 ## Add a model
 
@@ -81,7 +85,7 @@ def _recorded(outcome: Outcome) -> list[object]:
 # What users need to know of a message; the first pattern that it contains.
 _REASONS = {
     r"\(engines that may: |does not support this family": "the engine does not support this family",
-    "attention with |support `softcap`": "its attention has a soft cap or sinks, which the engine would leave out",
+    "attention with |support `softcap`": "its attention has a soft cap or sinks, which only `cascade` computes",
     "has no attribute 'past_key_values'": "its class returns no cache",
     "log-likelihoods differ": "its log-likelihoods differ from those of whole prompts",
     "use engine=auto|has no attribute 'layers'|unpack|partial": "the engine cannot pass tokens through its layers",
