@@ -132,7 +132,15 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def is_cached(repository: str, name: str, revision: str | None = None) -> bool:
     """Return whether a file of a hub repository is in the local cache, or `repository` is a folder."""
-    return Path(repository).is_dir() or _cached(repository, name, revision) is not None
+    return cached_folder(repository, name, revision) is not None
+
+
+def cached_folder(repository: str, name: str, revision: str | None = None) -> Path | None:
+    """Return the folder of the local cache with a file of a hub repository, or `repository` if it is a folder."""
+    if Path(repository).is_dir():
+        return Path(repository)
+    path = _cached(repository, name, revision)
+    return None if path is None else Path(path).parent
 
 
 def _cached(repository: str, name: str, revision: str | None) -> str | None:

@@ -98,7 +98,7 @@ def load_vlm(
     Args:
         model: a hub name, a folder, `s3://bucket/folder` or `local:NAME` (`actors.model_files`).
         revision: commit, tag or branch of a hub model.
-        dtype: `auto` is bfloat16 on a GPU that supports it, else float32.
+        dtype: `auto` is bfloat16 on a GPU that supports it, else float32, or what quantised weights are computed in.
         device_map: accelerate's device map; `auto` uses the GPUs if there are any, else the CPU.
         offload: whether weights may be placed outside the GPUs, if there are GPUs.
 
@@ -114,12 +114,14 @@ def load_vlm(
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
     enable_onednn()
+    is_auto = dtype == "auto"
     dtype = find_dtype(dtype, torch.device("cuda" if device_map != "cpu" and has_cuda() else "cpu"))
     source = resolve(model)
     options = {"revision": revision or "main", "trust_remote_code": False}
     try:
         loader: Any = AutoModelForImageTextToText
         config = AutoConfig.from_pretrained(source, **options)
+        dtype = quantised.supported_dtype(config, dtype) if is_auto else dtype
         if type(config) in AutoModelForImageTextToText._model_mapping:
             processor = completed(AutoProcessor.from_pretrained(source, **options), config)
             if not hasattr(processor, "image_processor"):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from actors import hub, model_files
 from actors.errors import ModelError
-from actors.local_models import is_local
+from actors.local_models import is_local, is_ready
 from actors.untrusted import parse_json
 from actors.vlm import quantised
 
@@ -444,7 +444,8 @@ def weight_bytes(
     Args:
         model: as for `check_vlm`.
         dtype: dtype in which they are loaded. Those of a quantised model stay as they are, unless its method
-            dequantises them (`quantised.METHODS`); all are then counted as quantised, also the few that are not.
+            dequantises them (`quantised.METHODS`). The headers of files on this machine are read; of other models, all
+            weights are counted as quantised, also the few that are not.
         as_stored: whether nothing is dequantised (vLLM).
         local_only: whether to read only a folder, S3 or the hub's cache.
 
@@ -458,6 +459,10 @@ def weight_bytes(
         return None
     files = _files(model, revision, local_only=local_only)
     config = _config(model, files)
+    stated = quantised.quantisation(model, config)
+    bits = quantised.stored_bits(stated) if stated and not as_stored else 0
+    if tensors := _headers(model, revision):
+        return quantised.loaded_bytes(tensors, itemsize=BYTES[dtype], bits=bits)
     try:
         stored = parse_json(files.read(WEIGHTS[0]) or "{}").get("metadata", {}).get("total_size")
     except (ValueError, AttributeError):  # a damaged index, which `check_vlm` reports
@@ -468,7 +473,29 @@ def weight_bytes(
     numbers = next((BYTES[name] for name in names if name in BYTES), None)
     if stored is None:
         return None
-    if stated := quantised.quantisation(model, config):
-        bits = 0 if as_stored else quantised.stored_bits(stated)
+    if stated:
         return stored * BYTES[dtype] * 8 / bits if bits else stored
     return stored if numbers is None else stored * BYTES[dtype] / numbers
+
+
+def _headers(model: str, revision: str | None) -> dict[str, Any] | None:
+    """Return the headers of a folder's or cached model's weights; None unless all are on this machine and readable."""
+    if model_files.is_s3(model) or (is_local(model) and not is_ready(model)):
+        return None
+    source = model_files.resolve(model)
+    folder = hub.cached_folder(source, CONFIG, revision)
+    if folder is None:
+        return None
+    index, single = (folder / name for name in WEIGHTS)
+    tensors: dict[str, Any] = {}
+    try:
+        names = {single.name}
+        if index.is_file():
+            names = set(parse_json(index.read_bytes())["weight_map"].values())
+        for name in names:
+            with (folder / name).open("rb") as stream:
+                tensors |= model_files.read_header(stream)[1]
+        quantised.loaded_bytes(tensors, itemsize=1, bits=0)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return tensors

@@ -10,6 +10,7 @@ the memory of an unquantised model. vLLM computes them as stored, with kernels o
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ EXTRA = "pip install -c constraints.txt -e '.[quantised]'"  # bitsandbytes, comp
 # Keys with the names of layers that are not quantised, by method.
 KEPT_LAYERS = ("modules_to_not_convert", "ignored_layers", "ignore", "llm_int8_skip_modules")
 LARGEST_BITS = 32
+_FLOATS = ("BF16", "F16", "F32", "F64")  # dtypes of tensors that are not quantised
+_OF_GROUPS = re.compile(r"_(scales?|scale_inv|zero_point|shape|g_idx|global_scale)$")
 _PUBLISHED = "use the model's published files"
 
 
@@ -205,6 +208,40 @@ def stored_bits(stated: Mapping[str, Any]) -> int:
     weights = [part.get("weights") for part in parts if isinstance(part, Mapping)]
     numbers = [stated.get("bits"), *(part.get("num_bits") for part in weights if isinstance(part, Mapping))]
     return max((number for number in numbers if type(number) is int and 0 < number <= LARGEST_BITS), default=0)
+
+
+def loaded_bytes(tensors: Mapping[str, Any], *, itemsize: int, bits: int) -> int:
+    """Return the bytes of weights once they are loaded, from the headers of their files.
+
+    Args:
+        tensors: `dtype` and `shape` of each tensor, by name (the header of a .safetensors file).
+        itemsize: bytes of a number that is not quantised, or that is dequantised.
+        bits: of a stored weight that is dequantised; 0 if quantised weights stay as they are.
+
+    Raises:
+        KeyError, TypeError, ValueError: an entry is not that of a tensor.
+    """
+    total = 0
+    for name, tensor in tensors.items():
+        if name == "__metadata__":
+            continue
+        kind, count = str(tensor["dtype"]), math.prod(map(int, tensor["shape"]))
+        stored = int(re.sub(r"\D.*", "", kind.lstrip("BFUIO")) or 8) // 8  # F8_E4M3, BF16, U8, BOOL
+        if bits and _OF_GROUPS.search(name):
+            continue  # scales and zeros of groups of weights are not needed after the dequantisation
+        if kind in _FLOATS:
+            total += count * itemsize
+        else:
+            total += count * stored * 8 // bits * itemsize if bits else count * stored
+    return total
+
+
+def supported_dtype(config: PretrainedConfig, dtype: str) -> str:
+    """Return `dtype`, or one that the method of quantisation of `config` computes in instead."""
+    parts = (getattr(part, KEY, None) for part in (config, config.get_text_config()))
+    stated = next((part for part in parts if isinstance(part, dict)), {})
+    allowed = METHODS.get(str(stated.get(METHOD)), Method()).dtypes
+    return dtype if not allowed or dtype in allowed else allowed[0]
 
 
 def prepare(config: PretrainedConfig) -> bool:

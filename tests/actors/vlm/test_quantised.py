@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
+import torch
+from transformers import PretrainedConfig
 
 from actors.errors import ModelError
 from actors.vlm import quantised
@@ -123,6 +126,40 @@ def test_dequantised_weights_take_the_memory_of_numbers_in_16_bits(tmp_path: Pat
     for stored, as_stored, expected in cases:
         (tmp_path / "config.json").write_text(json.dumps(of(stored) | {"dtype": "bfloat16"}))
         assert weight_bytes(str(tmp_path), dtype="bfloat16", as_stored=as_stored) == expected, stored
+
+
+def test_the_headers_of_local_files_say_what_loaded_weights_take(tmp_path: Path) -> None:
+    """An embedding that is not quantised (12 numbers), and 8 or 16 quantised weights with their scales."""
+    half, scale = torch.zeros(3, 4, dtype=torch.bfloat16), torch.zeros(2, 1)
+    fp8 = {"w.weight": torch.zeros(2, 4, dtype=torch.float8_e4m3fn), "w.weight_scale_inv": scale}
+    packed = {
+        "w.weight_packed": torch.zeros(2, 1, dtype=torch.int32),
+        "w.weight_scale": scale,
+        "w.weight_shape": torch.zeros(2, dtype=torch.int64),
+    }
+    mxfp4 = {"w_blocks": torch.zeros(2, 2, dtype=torch.uint8), "w_scales": torch.zeros(2, dtype=torch.uint8)}
+    awq = {"w.qweight": torch.zeros(2, 1, dtype=torch.int32), "w.scales": torch.zeros(2, 1, dtype=torch.float16)}
+    groups = PACKED | {"config_groups": {"a": {"weights": {"num_bits": 4}}}}
+    cases: list[tuple[Any, dict[str, Any], str, bool, float]] = [
+        (None, {}, "bfloat16", False, 24), (None, {}, "float32", False, 48),
+        (FP8, fp8, "bfloat16", False, 24 + 16), (FP8, fp8, "bfloat16", True, 24 + 8 + 4),
+        (groups, packed, "bfloat16", False, 24 + 32),
+        ({"quant_method": "mxfp4"}, mxfp4, "bfloat16", False, 24 + 16),
+        ({"quant_method": "awq", "w_bit": 4}, awq, "float16", False, 24 + 8 + 4),
+    ]  # fmt: skip
+    for stored, tensors, dtype, as_stored, expected in cases:
+        (tmp_path / "config.json").write_text(json.dumps(of(stored)))
+        safetensors.torch.save_file({"embed": half, **tensors}, tmp_path / "model.safetensors", {"format": "pt"})
+        assert weight_bytes(str(tmp_path), dtype=dtype, as_stored=as_stored) == expected, stored
+    (tmp_path / WEIGHTS[0]).write_text(json.dumps({"weight_map": {"embed": "absent.safetensors"}}))
+    assert weight_bytes(str(tmp_path), dtype="float16") == (tmp_path / WEIGHTS[1]).stat().st_size  # estimated
+
+
+def test_auto_takes_a_dtype_that_the_method_computes_in() -> None:
+    config = PretrainedConfig(quantization_config={"quant_method": "awq"})
+    dtypes = ("bfloat16", "float16", "float32")
+    assert [quantised.supported_dtype(config, dtype) for dtype in dtypes] == ["float16", "float16", "float32"]
+    assert quantised.supported_dtype(PretrainedConfig(), "bfloat16") == "bfloat16"
 
 
 @pytest.mark.parametrize(
