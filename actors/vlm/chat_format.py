@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import jinja2.sandbox
 
+from actors.errors import first_line
 from actors.rubrics.templates import BoundedSandbox
 from actors.special_tokens import DataTexts, special_tokens
 from actors.vlm import model_inputs
@@ -95,10 +96,22 @@ class ChatFormat:
         self._takes_pieces = True  # whether the template accepts a message as a list of pieces
         self._system_forms: dict[bool, str] = {}  # one of _SYSTEM_FORMS, by whether there are pictures
         self.moves_system = False  # whether a system's turn was moved into a user's
-        if self.sees_pictures and not self._shows_pictures():
+        if not self.sees_pictures:
+            self._check_question()
+        elif not self._shows_pictures():
             self._takes_pieces = False
             if not self._shows_pictures():
                 raise ValueError("the model's chat template drops the picture; its answers would not depend on it")
+
+    def _check_question(self) -> None:
+        """Check that the template of a text model renders a question. Raises ValueError if not."""
+        try:
+            self.render([{"role": "user", "content": [{"type": "text", "text": "x"}]}])
+        except (TypeError, jinja2.TemplateError) as error:
+            raise ValueError(
+                f"the model's chat template does not render a question ({type(error).__name__}: {first_line(error)}); "
+                "use a template without tools"
+            ) from error
 
     @cached_property
     def turn(self) -> ModelTurn:

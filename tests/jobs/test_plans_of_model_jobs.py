@@ -327,6 +327,9 @@ def test_ratings_by_an_encoder_are_identified_by_encoder_sentences_and_vectors(
     for named in (inputs, [f"input={tables}/vectors", "targets=[Mali]"]):
         with pytest.raises(InputError, match=r"vectors and embedder=local-tiny cannot be compared"):
             begun.of("zero_shot", *named, *keys)
+    facts = EncoderFacts("seen@1", DIM, FACTS["preprocessing"], texts=False)
+    with pytest.raises(InputError, match=r"encodes pictures only, but zero_shot compares pictures with sentences"):
+        begun.of("zero_shot", *inputs, *keys)
 
 
 def test_responses_are_identified_by_prompt_samples_and_refusals(tables: Path, begun: Begun) -> None:

@@ -296,6 +296,15 @@ def test_a_template_that_leaves_the_text_out(monkeypatch: pytest.MonkeyPatch) ->
         chat.tokens(prompts("Is it blue?"), None)
 
 
+def test_a_template_for_tools_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_tools(self: Any, messages: Any, **options: Any) -> str:
+        return "".join(tool for tool in options.get("tools"))  # type: ignore[union-attr]
+
+    monkeypatch.setattr(Tokenizer, "apply_chat_template", without_tools)
+    with pytest.raises(ValueError, match=r"does not render a question .*TypeError.* use a template without tools"):
+        ChatEncoder(TextProcessor(Tokenizer()))  # type: ignore[arg-type]
+
+
 def test_turns_of_text_models_are_paragraphs() -> None:
     chat = ChatEncoder(TextProcessor(Tokenizer()))
     assert chat.text(["The sea.", "", "Is it blue?"], 0) == f"user: The sea.\n\nIs it blue?{END}"
