@@ -42,10 +42,13 @@ from jobs.papers.paper_tables import PaperFigure, write_parts
 from jobs.papers.study import PaperSettings, Study, arrange_paper, check_paper, no_part
 from jobs.plots.files import replace_files
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.config import RayConfig
 from jobs.runtime.configuration.key_types import conf_group
+from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
+from jobs.runtime.tasks import Tasks
 from jobs.store.files import locations
 from jobs.tables import CONDITION
 
@@ -59,6 +62,8 @@ class ReportConfig(ReportInputs, RatedFile):
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
     # a paper, of conf/paper: its tables and figures, computed from this report's ratings
     paper: PaperSettings = conf_group(None, PaperSettings)
+    ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started, for millions of ratings
+    resources: Resources = conf_group("laptop", Resources)  # rarely: what `reduce` may use
     gallery: int = 48  # number of pictures and items on the page
     gallery_seed: int = 0  # rarely: the sample depends only on the pictures' ids and this number
 
@@ -100,7 +105,8 @@ def execute(cfg: ReportConfig) -> Manifest:
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
 
     by, keep_ids = [CONDITION, *cfg.metrics.group_by], cfg.metrics.crowdtruth
-    with Reduction(by=by, keep_ids=keep_ids) as reduction:
+    tasks = Tasks.of(sum(source.rows for source in tables.ratings), cfg.ray, cfg.resources)
+    with Reduction(by=by, keep_ids=keep_ids, tasks=tasks) as reduction:
         rating_summary = summarize_ratings(
             tables, cfg.metrics, reduction, models=models, exclusion_filter=exclusion_filter
         )
@@ -135,7 +141,7 @@ def execute(cfg: ReportConfig) -> Manifest:
         rubrics=rubrics,
         models=models,
         gallery=chosen,
-        rows_of=rows_of_items(tables, chosen.ids, rating_summary.distributions.extra, exclusion_filter),
+        rows_of=rows_of_items(tables, chosen.ids, rating_summary.distributions.extra, exclusion_filter, tasks),
         exclusion_filter=exclusion_filter,
         versions=manifest["versions"],
         parts=parts,

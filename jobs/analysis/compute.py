@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from jobs.analysis import metric_settings
 from jobs.analysis.attributes import Items, Raters, family_of
 from jobs.analysis.conditions import ConditionGroup, are_separate, condition_groups, reference_for
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.reduced_question import Key, Reduced, pair_hashes
+from jobs.analysis.reduced_question import IndependentUnits, Key, Reduced, pair_hashes
 from jobs.errors import InputError
 from jobs.metrics import condition_changes, multiple_comparisons, suite
 from jobs.metrics.condition_changes import ConditionRatings
@@ -24,6 +25,34 @@ from jobs.store.hashing import Hashes
 from jobs.tables import CONDITION
 
 MOST_TARGETS = 12  # up to this number, targets are subgroups by default
+ROWS_OF_TASK = 1 << 20  # ratings of the questions that share a task
+BYTES_PER_RATING, LIBRARIES = 60, 400 << 20  # of memory, with all metrics
+
+
+class Observer(Protocol):
+    """Collects something of each question while its metrics are computed, wherever that is."""
+
+    def __call__(self, dims: Mapping[str, str], question: RatedQuestion) -> None:
+        """Collect from a question under one condition."""
+
+    def join(self, question: Any) -> None:
+        """Add what another observer of this class has collected from the next question."""
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What the metrics of every question need; see `question_metrics`."""
+
+    raters: Raters
+    items: Items
+    settings: MetricSettings
+    orders: Mapping[tuple[str, str], Sequence[str]]
+    scale: Callable[[str, str], tuple[tuple[float, float] | None, str]]
+    observer: Callable[[], Observer] | None
+    knows_reports: bool
+    are_separate: bool
+    units: IndependentUnits
+    ids: Mapping[int, str] | None
 
 
 def question_metrics(
@@ -35,68 +64,146 @@ def question_metrics(
     orders: Mapping[tuple[str, str], Sequence[str]],
     scale: Callable[[str, str], tuple[tuple[float, float] | None, str]],
     skip: Callable[[str, str], bool] = lambda rubric, question: False,
-    observe: Callable[[Mapping[str, str], RatedQuestion], None] = lambda dims, question: None,
+    observer: Observer | None = None,
     knows_reports: bool = True,
 ) -> Iterator[Metric]:
     """Yield the metrics of every question, with its rubric, name and `group_by` columns as dims.
 
-    If a question was answered under several conditions, each has separate metrics, with the dim `condition`.
+    If a question was answered under several conditions, each has separate metrics, with the dim `condition`. The tasks
+    of the reduction compute them; one has all conditions of a question.
 
     Args:
         orders: (rubric, question) -> answers in the rubric's order.
         scale: (rubric, question) -> lowest and highest score, or None and the reason why they are unknown.
         skip: returns whether to leave out a (rubric, question), such as one of a scene graph.
-        observe: called with the dims and the answers of each question, for example to keep data for plots.
+        observer: collects other data of the questions, for example for plots.
         knows_reports: whether all people's ratings say whether they reported the item.
     """
     if items.lengths is not None and "model" not in settings.disaggregate:
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
     groups = condition_groups(reduction, raters.kinds)
-    people = [name for name, kind in raters.kinds.items() if kind == "human"]
-    by = ("rubric", "question", *(name for name in reduction.by if name != CONDITION))
     _check_baseline(groups, settings)
-    for key, conditions in groups.items():
-        rubric, question = key[:2]
-        if skip(rubric, question):
-            continue
-        dims, bounds = dict(zip(by, key, strict=True)), scale(rubric, question)
-        answered = []
-        for group in conditions:
-            reduced = reduction.question(
-                group.key,
-                order=orders.get((rubric, question), ()),
-                countries=raters.countries,
-                shared=group.shared,
-                people=people,
-            )
-            of_question = _with_targets(of_rubric(settings, rubric), reduced)
-            kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
-            rated = RatedQuestion(
-                reduced.answers.of_raters(kept),
-                replace(
-                    _context(reduced, raters, items, of_question, ids=reduction.ids, scale=bounds),
-                    first_half=_first_half(reduction.units.of(reduced.item)),
-                ),
-                of_question,
-                inverted=question in settings.inverted,
-                unscaled=group.unscaled if bounds[0] else frozenset(),
-                ended=reduced.ended,
-                asked_people=reduced.asked_people,
-                reported=reduced.reported,
-                knows_reports=knows_reports,
-                double=reduced.double,
-                double_by_people=reduced.double_by_people,
-                repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
-            )
-            of_condition = {CONDITION: group.condition} if are_separate(groups) else {}
-            observe({**dims, **of_condition}, rated)
-            for metric in (*suite.question_metrics(rated), *versions_of_models(reduction, group, rated)):
+    reduction.name_targets(raters.countries)
+    inputs = _Inputs(
+        raters,
+        items,
+        settings,
+        orders,
+        scale,
+        observer=None if observer is None else type(observer),
+        knows_reports=knows_reports,
+        are_separate=are_separate(groups),
+        units=reduction.units,
+        ids=reduction.coder.ids,
+    )
+    asked = [conditions for key, conditions in groups.items() if not skip(*key[:2])]
+    parts = ((reduction.of(_keys(questions)), questions) for questions in _together(asked, reduction))
+    for metrics, observed in reduction.tasks.map(_metrics_of, parts, shared=(inputs,), memory=_memory):
+        for of_question in observed:
+            if observer is not None:
+                observer.join(of_question)
+        yield from metrics
+
+
+Questions = Sequence[Sequence[ConditionGroup]]  # the conditions of each question
+
+
+def _keys(questions: Questions) -> list[Key]:
+    """Return the keys of the ratings that count for these questions."""
+    return list(dict.fromkeys(key for conditions in questions for g in conditions for key in (g.key, *g.shared)))
+
+
+def _together(asked: Questions, reduction: Reduction) -> Iterator[Questions]:
+    """Yield the questions that a task has: on Ray, as many small ones as have `ROWS_OF_TASK` ratings."""
+    held: list[Sequence[ConditionGroup]] = []
+    for conditions in asked:
+        held.append(conditions)
+        if not reduction.tasks.on_ray or sum(map(reduction.rows_of, _keys(held))) >= ROWS_OF_TASK:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _memory(reduction: Reduction, questions: Questions) -> int:
+    """Return the bytes that a task needs for some questions, of which it has one at a time."""
+    return LIBRARIES + BYTES_PER_RATING * max(sum(map(reduction.rows_of, _keys([one]))) for one in questions)
+
+
+def _metrics_of(inputs: _Inputs, reduction: Reduction, questions: Questions) -> tuple[list[Metric], list[Observer]]:
+    """Return the metrics of some questions, and what was observed of each condition."""
+    reduction.units = inputs.units
+    metrics: list[Metric] = []
+    observed: list[Observer] = []
+    for conditions in questions:
+        of_question = _Question(inputs, reduction, conditions)
+        metrics += of_question.metrics()
+        observed += of_question.observed
+    return metrics, observed
+
+
+class _Question:
+    """One question under its conditions.
+
+    Attributes:
+        observed: what was observed of each condition, once there are `metrics`.
+    """
+
+    def __init__(self, inputs: _Inputs, reduction: Reduction, conditions: Sequence[ConditionGroup]) -> None:
+        self._inputs, self._reduction, self._conditions = inputs, reduction, conditions
+        self._people = [name for name, kind in inputs.raters.kinds.items() if kind == "human"]
+        self.observed: list[Observer] = []
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield the metrics under each condition, then those of its changes."""
+        inputs, key = self._inputs, self._conditions[0].question
+        by = ("rubric", "question", *(name for name in self._reduction.by if name != CONDITION))
+        dims, answered = dict(zip(by, key, strict=True)), []
+        for group in self._conditions:
+            reduced, rated = self._rated(group)
+            of_condition = {CONDITION: group.condition} if inputs.are_separate else {}
+            if inputs.observer:
+                self.observed.append(inputs.observer())
+                self.observed[-1]({**dims, **of_condition}, rated)
+            for metric in (*suite.question_metrics(rated), *versions_of_models(self._reduction, group, rated)):
                 yield metric.at(**dims, **of_condition)
-            if len(conditions) > 1:
+            if len(self._conditions) > 1:
                 shared = {name for raters in group.shared.values() for name in raters}
                 answered.append(ConditionRatings(group.condition, rated, reduced.item, reduced.target, shared))
-        for metric in _changes(answered, settings):
+        for metric in _changes(answered, inputs.settings):
             yield metric.at(**dims)
+
+    def _rated(self, group: ConditionGroup) -> tuple[Reduced, RatedQuestion]:
+        """Return the ratings under a condition, and the question with the context of its metrics."""
+        inputs, (rubric, question) = self._inputs, group.key[:2]
+        raters, bounds = inputs.raters, inputs.scale(rubric, question)
+        reduced = self._reduction.question(
+            group.key,
+            order=inputs.orders.get((rubric, question), ()),
+            countries=raters.countries,
+            shared=group.shared,
+            people=self._people,
+        )
+        of_question = _with_targets(of_rubric(inputs.settings, rubric), reduced)
+        kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
+        rated = RatedQuestion(
+            reduced.answers.of_raters(kept),
+            replace(
+                _context(reduced, raters, inputs.items, of_question, ids=inputs.ids, scale=bounds),
+                first_half=_first_half(inputs.units.of(reduced.item)),
+            ),
+            of_question,
+            inverted=question in inputs.settings.inverted,
+            unscaled=group.unscaled if bounds[0] else frozenset(),
+            ended=reduced.ended,
+            asked_people=reduced.asked_people,
+            reported=reduced.reported,
+            knows_reports=inputs.knows_reports,
+            double=reduced.double,
+            double_by_people=reduced.double_by_people,
+            repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
+        )
+        return reduced, rated
 
 
 def _with_targets(settings: MetricSettings, reduced: Reduced) -> MetricSettings:

@@ -363,7 +363,7 @@ def file_agreement(
             cfg.metrics,
             orders={},
             scale=lambda rubric, question: (scale, reason),
-            observe=observations,
+            observer=observations,
         )
         return FileAnalysis(list(metrics), shown_distributions(of_each, pooled), observations)
 

@@ -129,6 +129,13 @@ class RatedTargets:
             judged = np.unique(context.target[context.judged]).tolist()
             by_rater.setdefault(GOLD, set()).update(targets[code] for code in judged)
 
+    def join(self, question: "RatedTargets") -> None:
+        """Add the targets and answers of the next question, which another object has collected."""
+        self.values |= question.values
+        for name, by_rater in question.of.items():
+            for rater, targets in by_rater.items():
+                self.of.setdefault(name, {}).setdefault(rater, set()).update(targets)
+
     def sentences(self, items: Items, rated: Hashes) -> Iterator[str]:
         """Yield sentences about targets that not all sides rated, and about labels of gold and items that nobody rated.
 
@@ -223,6 +230,21 @@ class RatedItems:
             asked = rows.filter(pc.and_(pc.equal(rows["rubric"], rubric), pc.equal(rows["method"], method)))
             items_of, side = self.of[rubric].items_of, _side(method)
             items_of[side] = np.union1d(items_of.get(side, _NO_ITEM), hash_texts(pc.unique(asked["item_id"])))
+
+    def join(self, part: "RatedItems") -> None:
+        """Add the next part of the table."""
+        self.example = self.example or part.example
+        for rubric, added in part.of.items():
+            of_rubric = self.of.setdefault(rubric, _OfRubric())
+            of_rubric.raters |= added.raters
+            for side, questions in added.questions_of.items():
+                of_rubric.questions_of.setdefault(side, set()).update(questions)
+            for question, names in added.targets.items():
+                targets = of_rubric.targets.setdefault(question, set())
+                if len(targets) <= MOST_TARGETS:
+                    targets |= names
+            for side, items in added.items_of.items():
+                of_rubric.items_of[side] = np.union1d(of_rubric.items_of.get(side, _NO_ITEM), items)
 
     def ids_of(self, items: Hashes) -> Iterator[str]:
         """Yield the item_id of each rating of one of the items."""

@@ -1,7 +1,7 @@
 """The metrics that the tables of a report allow."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -84,12 +84,7 @@ def compute_results(
     items, used = read_report_items(tables, settings, added)
     conditions = {dict(zip(reduction.by, key[2:], strict=True))[CONDITION] for key in reduction.keys}
     used = metric_settings.with_conditions(used, conditions, added)
-    observations, targets = Observations(), RatedTargets()
-
-    def observe(dims: Mapping[str, str], question: RatedQuestion) -> None:
-        observations(dims, question)
-        targets(dims, question)
-
+    observer = _Observer()
     spans = read_spans(tables, used, ratings.exclusion_filter)
     metrics = list(
         report_metrics(
@@ -99,7 +94,7 @@ def compute_results(
             spans=spans,
             questions_rubric=questions_rubric,
             likert=likert,
-            observe=observe,
+            observer=observer,
         )
     )
     of_answers = [m for distribution in summary.distributions.result() for m in metrics_of(distribution)]
@@ -107,12 +102,29 @@ def compute_results(
     notices = [
         *(unequal_draws(tables.ratings) if used.random_part and not tables.assignments else ()),
         *mismatches(summary.rated, tables.items, items.hashes),
-        *targets.sentences(items, rated_items(summary.rated)),
+        *observer.targets.sentences(items, rated_items(summary.rated)),
         *left_out([*of_answers, *metrics]),
         *metric_settings.unmatched(settings, raters_of),
     ]
     methods = reduction.methods
-    return ReportResults(of_answers, of_people, metrics, observations, notices, methods, spans, items, used)
+    return ReportResults(of_answers, of_people, metrics, observer.observations, notices, methods, spans, items, used)
+
+
+@dataclass
+class _Observer:
+    """Collects what plots and notices need of each question (`compute.Observer`)."""
+
+    observations: Observations = field(default_factory=Observations)
+    targets: RatedTargets = field(default_factory=RatedTargets)
+
+    def __call__(self, dims: Mapping[str, str], question: RatedQuestion) -> None:
+        self.observations(dims, question)
+        self.targets(dims, question)
+
+    def join(self, question: "_Observer") -> None:
+        """Add what another observer has collected from the next question."""
+        self.observations.join(question.observations)
+        self.targets.join(question.targets)
 
 
 def read_report_items(
@@ -139,7 +151,7 @@ def report_metrics(
     spans: SpanTables | None,
     questions_rubric: str,
     likert: str | None,
-    observe: Callable[[Mapping[str, str], RatedQuestion], None] = lambda dims, question: None,
+    observer: compute.Observer | None = None,
 ) -> Iterator[Metric]:
     """Yield all metrics that the tables allow, except those of distributions.
 
@@ -147,7 +159,7 @@ def report_metrics(
         spans: the spans that raters marked (`read_spans`).
         questions_rubric: rubric of the answers to scene graphs; likert: `rubric/question` of people's ratings to
             correlate them with.
-        observe: called with the dims and the answers of each question; see `compute.question_metrics`.
+        observer: collects other data of the questions; see `compute.question_metrics`.
 
     Raises:
         InputError: the settings name a column or kind that the tables do not have.
@@ -167,7 +179,7 @@ def report_metrics(
         orders=orders,
         scale=ratings.rubrics.scale,
         skip=is_scene_graph,
-        observe=observe,
+        observer=observer,
         knows_reports=not any(source.metadata.get("remine.reports") == "unknown" for source in tables.ratings),
     )
     yield from comparison_metrics(
@@ -241,9 +253,9 @@ def remark_metrics(
     written: dict[tuple[str, str], Hashes] = {}
     for source in remarks:
         for batch in source.batches(["item_id", "rubric", "field"]):
-            for (rubric, field), hashes in _by_key(batch, ("rubric", "field"), exclusion_filter):
-                earlier = written.get((rubric, field), np.zeros(0, np.uint64))
-                written[rubric, field] = np.union1d(earlier, hashes)
+            for (rubric, name), hashes in _by_key(batch, ("rubric", "field"), exclusion_filter):
+                earlier = written.get((rubric, name), np.zeros(0, np.uint64))
+                written[rubric, name] = np.union1d(earlier, hashes)
     rated = dict.fromkeys((rubric for rubric, _ in written), np.zeros(0, np.uint64))
     for source in ratings:
         for batch in source.batches(["item_id", "rubric", "method", "status"]):
@@ -252,10 +264,10 @@ def remark_metrics(
                 if rubric in rated:
                     rated[rubric] = np.union1d(rated[rubric], hashes)
     attributes = dict.fromkeys(["model", *settings.disaggregate])
-    for (rubric, field), noted in sorted(written.items()):
+    for (rubric, name), noted in sorted(written.items()):
         about = rated[rubric]
         has_text, everything = np.isin(about, noted), np.ones(len(about), bool)
-        dims = {"rubric": rubric, "field": field}
+        dims = {"rubric": rubric, "field": name}
         of_items = Units(units.of(about).view(np.int64), units.name_of(about))
         yield remark_share(has_text, everything, of_items).at(**dims)
         for attribute in attributes:

@@ -1,24 +1,28 @@
 """The input tables of a report: their keys, opening them, and one pass over all ratings."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from jobs.analysis import metric_settings
 from jobs.analysis.attributes import Raters, read_raters, read_units
 from jobs.analysis.conditions import are_separate, condition_groups
 from jobs.analysis.mismatches import RatedItems
-from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.rating_coder import RatingCoder
+from jobs.analysis.rating_codes import PART, CodedPart, Reduction
+from jobs.analysis.reduced_question import IndependentUnits, Key
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import Rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.rated_question import MetricSettings
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.runtime.tasks import Tasks
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.object_rows import RowLookup
 from jobs.store.reading import TableSource, open_table, open_tables
@@ -134,15 +138,16 @@ def summarize_ratings(
     """
     metric_settings.check_groups(settings, has_raters=bool(tables.raters))
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
-    columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
     rated = [RatedItems(source.uri, source.batches) for source in tables.ratings]
-    for source, of_source in zip(tables.ratings, rated, strict=True):
-        for rows in source.batches(columns):
-            batch = rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"])))
-            distributions.add(batch)
-            reduction.add(batch)
-            of_source.add(batch)
-            pooled.add(of_all_people(batch))
+    parts = [(number, part) for number, source in enumerate(tables.ratings) for part in source.parts(PART)]
+    shared = (reduction.by, reduction.coder.ids is not None, exclusion_filter.copy())
+    read = reduction.tasks.spread(read_part, [(part,) for _, part in parts], shared=shared)
+    for (number, _), (part, bundles) in zip(parts, read, strict=True):
+        reduction.join(part.codes, bundles)
+        distributions.join(part.distributions)
+        pooled.join(part.pooled)
+        rated[number].join(part.rated)
+        exclusion_filter.matched.update(part.matched)
     reduction.units = read_units(tables.items, tables.responses, settings.unit)
     groups = () if not tables.raters else GROUPS if settings.groups is None else settings.groups
     raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
@@ -150,6 +155,41 @@ def summarize_ratings(
         distributions, pooled = distributions.without(CONDITION), pooled.without(CONDITION)
     add_units(reduction, distributions, pooled)
     return RatingSummary(distributions, pooled, raters, rated)
+
+
+@dataclass(frozen=True)
+class RatingsPart:
+    """The results of reading a part of a table of ratings.
+
+    Attributes:
+        codes: see `CodedPart`.
+        distributions, pooled, rated: as in `RatingSummary`.
+        matched: entry of the exclusions -> ratings that it excludes.
+    """
+
+    codes: CodedPart
+    distributions: Distributions
+    pooled: Distributions
+    rated: RatedItems
+    matched: Mapping[str, int]
+
+
+def read_part(
+    by: Sequence[str], keep_ids: bool, exclusion_filter: ExclusionFilter, source: TableSource
+) -> Iterator[Any]:
+    """Yield the `RatingsPart` of a part of a table, then its bundles of codes: 45 bytes per rating."""
+    coder, rows_of = RatingCoder(by=by, keep_ids=keep_ids), defaultdict[Key, list[NDArray[Any]]](list)
+    distributions, pooled, rated = Distributions(extra=by), Distributions(extra=by), RatedItems(source.uri)
+    for rows in source.batches(sorted({*distributions.columns, *coder.columns})):
+        batch = rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"])))
+        distributions.add(batch)
+        for key, coded in coder.rows(batch):
+            rows_of[key].append(coded)
+        rated.add(batch)
+        pooled.add(of_all_people(batch))
+    codes, bundles = CodedPart.of(coder, rows_of)
+    yield RatingsPart(codes, distributions, pooled, rated, exclusion_filter.take_matched())
+    yield from bundles
 
 
 def of_all_people(ratings: pa.Table) -> pa.Table:
@@ -161,29 +201,65 @@ def of_all_people(ratings: pa.Table) -> pa.Table:
 
 def add_units(reduction: Reduction, distributions: Distributions, pooled: Distributions) -> None:
     """Add the units of all ratings to the distributions of each rater and of all people, for their intervals."""
+    keys_of: dict[tuple[str, ...], list[Key]] = {}  # group of the distributions -> questions
     for key in reduction.keys:
         extra = [value for name, value in zip(reduction.by, key[2:], strict=True) if name in distributions.extra]
-        for part in reduction.by_units(key):
-            distributions.add_units((*key[:2], *extra), part)
-            pooled.add_units((*key[:2], *extra), part.pooled(ALL_PEOPLE))
+        keys_of.setdefault((*key[:2], *extra), []).append(key)
+
+    def arguments(group: tuple[str, ...], keys: Sequence[Key]) -> tuple[Any, ...]:
+        raters = {rater: None for key in keys for rater in reduction.versions_of(key)}
+        counted = distributions.of_question(group, raters), pooled.of_question(group, [ALL_PEOPLE])
+        return reduction.of(keys), keys, group, counted
+
+    groups = (arguments(group, keys) for group, keys in keys_of.items())
+    for of_raters, of_people in reduction.tasks.map(_with_units, groups, shared=(reduction.units,)):
+        distributions.join_units(of_raters)
+        pooled.join_units(of_people)
+
+
+def _with_units(
+    units: IndependentUnits,
+    reduction: Reduction,
+    keys: Sequence[Key],
+    group: tuple[str, ...],
+    counted: tuple[Distributions, Distributions],
+) -> tuple[Distributions, Distributions]:
+    """Return the distributions of each rater and of all people with the units of their ratings."""
+    reduction.units = units
+    of_raters, of_people = counted
+    for part in (part for key in keys for part in reduction.by_units(key)):
+        of_raters.add_units(group, part)
+        of_people.add_units(group, part.pooled(ALL_PEOPLE))
+    return of_raters, of_people
 
 
 def rows_of_items(
-    tables: ReportTables, item_ids: set[str], extra: Sequence[str], exclusion_filter: ExclusionFilter
+    tables: ReportTables, item_ids: set[str], extra: Sequence[str], exclusion_filter: ExclusionFilter, tasks: Tasks
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of `ratings` of each item that is not excluded, with the columns that cards show, by item_id.
 
     Args:
         extra: additional columns, which distinguish the ratings of one rater.
+        tasks: where they are looked up.
     """
     rows_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    wanted = pa.array(sorted(item_ids), pa.string())
-    for source in tables.ratings if item_ids else ():
-        uris = [footer.object.uri for footer in source.footers]
-        for rows in RowLookup(uris, key="item_id", columns=[*ON_CARDS, *extra]).matching(wanted):
-            for row in rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"]))).to_pylist():
-                rows_of[row["item_id"]].append(row)
+    parts = [part for source in tables.ratings for part in source.parts(PART)] if item_ids else []
+    objects = (([f.object.uri for f in part.footers],) for part in parts if not (part.span and part.span[0]))
+    shared = (pa.array(sorted(item_ids), pa.string()), [*ON_CARDS, *extra], exclusion_filter.copy())
+    for rows, matched in tasks.map(_rows_in, objects, shared=shared):
+        exclusion_filter.matched.update(matched)
+        for row in rows:
+            rows_of[row["item_id"]].append(row)
     return rows_of
+
+
+def _rows_in(
+    wanted: pa.Array, columns: Sequence[str], exclusion_filter: ExclusionFilter, uris: Sequence[str]
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Return the rows of some items in data objects, without excluded ones, and the entries that exclude others."""
+    found = RowLookup(uris, key="item_id", columns=columns).matching(wanted)
+    kept = [rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"]))).to_pylist() for rows in found]
+    return [row for rows in kept for row in rows], exclusion_filter.take_matched()
 
 
 @dataclass

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.reduced_question import Key
 from jobs.metrics.answers import RatingTable
 from jobs.store.hashing import Hashes, places_in
 
@@ -48,15 +49,23 @@ def standings(
     rated = {(key[0], key[1]) for key in reduction.keys}
     scored = next((name for name in [*questions, *sorted(rated)] if name in rated and scale(*name)[0]), None)
     distances, scores = _Means(), _Means()
-    for key in reduction.keys:
-        reduced, bounds = reduction.question(key), scale(*key[:2])[0]
-        item, distance = pair_distances(reduced.answers, bounds)
-        distances.add(reduced.item[item], distance)
-        if key[:2] == scored and bounds:
-            on_scale = (reduced.answers.score >= bounds[0]) & (reduced.answers.score <= bounds[1])
-            scores.add(reduced.item[reduced.answers.item[on_scale]], reduced.answers.score[on_scale])
+    questions_of = ((reduction.of([key]), key, scale(*key[:2])[0], key[:2] == scored) for key in reduction.keys)
+    for of_pairs, of_scores in reduction.tasks.map(_of_question, questions_of):
+        distances.join(of_pairs)
+        scores.join(of_scores)
     both = np.union1d(distances.item, scores.item)
     return Standings(both, distances.at(both), scores.at(both), scored)
+
+
+def _of_question(reduction: Reduction, key: Key, bounds: Bounds, is_scored: bool) -> "tuple[_Means, _Means]":
+    """Return the distances of a question's items and, if they are asked for, their scores."""
+    reduced, distances, scores = reduction.question(key), _Means(), _Means()
+    item, distance = pair_distances(reduced.answers, bounds)
+    distances.add(reduced.item[item], distance)
+    if is_scored and bounds:
+        on_scale = (reduced.answers.score >= bounds[0]) & (reduced.answers.score <= bounds[1])
+        scores.add(reduced.item[reduced.answers.item[on_scale]], reduced.answers.score[on_scale])
+    return distances, scores
 
 
 def pair_distances(answers: RatingTable, bounds: Bounds) -> tuple[NDArray[np.int64], Floats]:
@@ -96,13 +105,21 @@ class _Means:
 
     def add(self, item: Hashes, value: Floats) -> None:
         """Add values float64[n] of items uint64[n], which may repeat."""
-        items, place = np.unique(np.concatenate([self.item, item]), return_inverse=True)
-        old, new = place[: len(self.item)], place[len(self.item) :]
-        total = np.bincount(new, value, len(items)).astype(np.float64)
-        count = np.bincount(new, minlength=len(items)).astype(np.float64)
-        total[old] += self._sum
-        count[old] += self._n
-        self.item, self._sum, self._n = items, total, count
+        items, place = np.unique(item, return_inverse=True)
+        question = _Means()
+        question.item, question._n = items, np.bincount(place, minlength=len(items)).astype(np.float64)
+        question._sum = np.bincount(place, value, len(items)).astype(np.float64)
+        self.join(question)
+
+    def join(self, question: "_Means") -> None:
+        """Add the values of another question."""
+        both = np.union1d(self.item, question.item)
+        total, count = np.zeros(len(both)), np.zeros(len(both))
+        for means in (question, self):
+            at = np.searchsorted(both, means.item)
+            total[at] += means._sum
+            count[at] += means._n
+        self.item, self._sum, self._n = both, total, count
 
     def at(self, item: Hashes) -> Floats:
         """Return the means of items, NaN for those without a value."""

@@ -412,7 +412,7 @@ def read_labels(sources: Sequence[TableSource], *, questions: Sequence[str], by:
     asked: dict[str, set[tuple[str, str]]] = {}  # (rubric, condition) by question
     with Reduction() as reduction:
         for source in sources:
-            for batch in source.batches(list(dict.fromkeys([*reduction.columns, "condition"]))):
+            for batch in source.batches(list(dict.fromkeys([*reduction.coder.columns, "condition"]))):
                 rows = batch.filter(pc.equal(batch["target"], ""))
                 if questions:
                     rows = rows.filter(pc.is_in(rows["question"], pa.array(list(questions), pa.string())))

@@ -7,7 +7,7 @@ answers of a rater vary between independent units, for the intervals.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -323,31 +323,54 @@ class Distributions:
             spread = self._spreads.setdefault(full, AnswerSpread(part.unit_name))
             spread.add(part, of_rater, score=self._score[full].mean, outside=self._outside[full].mean)
 
+    def of_question(self, key: tuple[str, ...], raters: Iterable[str]) -> "Distributions":
+        """Return what `add_units` needs of a question, of the ratings so far; its result is for `join_units`.
+
+        Args:
+            key: rubric, question and the values of the extra columns.
+        """
+        question = Distributions(extra=self.extra)
+        for name in [(rater, *key) for rater in raters]:
+            question._score[name], question._outside[name] = self._score[name], self._outside[name]
+        return question
+
+    def join_units(self, question: "Distributions") -> None:
+        """Add what `add_units` has added to a question of `of_question`."""
+        self._spreads.update(question._spreads)
+
+    def join(self, part: "Distributions") -> None:
+        """Add the counts of other ratings, with the same extra columns."""
+        for question, lists in part._lists.items():
+            for answers in lists if lists is not None else ():
+                self._add_list(question, answers)
+            if lists is None:
+                self._lists[question] = None
+        self._add_counts(part, lambda key: key)
+
     def without(self, column: str) -> "Distributions":
         """Return the same counts without distinguishing the values of `column`, one of the extra columns."""
-        extra = [name for name in self._by[len(BY) :] if name != column]
-        merged = Distributions(extra=extra)
+        merged = Distributions(extra=[name for name in self._by[len(BY) :] if name != column])
         merged._lists = self._lists
         position = self._by.index(column)
+        merged._add_counts(self, lambda key: key[:position] + key[position + 1 :])
+        return merged
 
-        def shorter(key: tuple[str, ...]) -> tuple[str, ...]:
-            return key[:position] + key[position + 1 :]
-
-        for key, statuses in self._statuses.items():
-            merged._statuses[shorter(key)].update(statuses)
-        for name, marked in self._marked.items():
+    def _add_counts(self, other: "Distributions", group_of: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        """Add the counts of each group of `other` to the group of this name."""
+        for key, statuses in other._statuses.items():
+            self._statuses[group_of(key)].update(statuses)
+        for name, marked in other._marked.items():
             for key, count in marked.items():
-                merged._marked[name][shorter(key)] += count
-        for key, counts in self._values.items():
+                self._marked[name][group_of(key)] += count
+        for key, counts in other._values.items():
             if counts is None:
-                merged._values[shorter(key)] = None
+                self._values[group_of(key)] = None
             else:
                 for value, count in counts.items():
-                    merged._add_value(shorter(key), value, count)
-        for sums_of, into in ((self._score, merged._score), (self._outside, merged._outside)):
+                    self._add_value(group_of(key), value, count)
+        for sums_of, into in ((other._score, self._score), (other._outside, self._outside)):
             for key, sums in sums_of.items():
-                into[shorter(key)].add(sums.n, sums.total)
-        return merged
+                into[group_of(key)].add(sums.n, sums.total)
 
     def result(self) -> list[Distribution]:
         """Return the distributions of all batches so far, sorted by rater, rubric, question and the extra columns."""

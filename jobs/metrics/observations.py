@@ -69,7 +69,7 @@ class PairedScores:
 
 @dataclass
 class Observations:
-    """Collects what the plots need while the metrics of each question are computed; call it with each question."""
+    """Collects what the plots need while the metrics of each question are computed: a `compute.Observer`."""
 
     confusions: list[tuple[Mapping[str, str], Confusion]] = field(default_factory=list)
     pairs: list[tuple[Mapping[str, str], PairedScores]] = field(default_factory=list)
@@ -80,6 +80,13 @@ class Observations:
             self.confusions += [(dims, confusion) for confusion in confusions(question)]
         if len(self.pairs) < MAX_KEPT:
             self.pairs += [(dims, pairs) for pairs in paired_scores(question)]
+
+    def join(self, question: "Observations") -> None:
+        """Keep the data of the next question, which other observations have collected."""
+        if len(self.confusions) < MAX_KEPT:
+            self.confusions += question.confusions
+        if len(self.pairs) < MAX_KEPT:
+            self.pairs += question.pairs
 
 
 def paired_scores(question: RatedQuestion) -> Iterator[PairedScores]:

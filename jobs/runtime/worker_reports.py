@@ -184,13 +184,21 @@ def _of_ray(error: Exception, board: RunBoard) -> RunError:
         reported = board.part(WorkerErrors, timeout=DRIVER_ANSWER_S).ask(None, WorkerErrors.last)
         if reported is not None:
             return reported
+    return of_ray(error)
+
+
+def of_ray(error: Exception) -> RunError:
+    """Return what an error of Ray on the driver says of a process or of Ray itself."""
+    from ray import exceptions
+
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, exceptions.OutOfDiskError):
         return RunError(f"{local_ray.describe_over_capacity()}. {faults.KEPT}")
     if faults.is_full(error):  # of Ray on the driver
         assert isinstance(error, OSError)
         return RunError(f"{local_ray.describe_full(error)}, {local_ray.MORE_MEMORY}. {faults.KEPT}")
-    if isinstance(cause, exceptions.RayActorError | exceptions.WorkerCrashedError):
+    lost = exceptions.RayActorError | exceptions.WorkerCrashedError | exceptions.OutOfMemoryError
+    if isinstance(cause, lost):
         return RunError(f"a process of the run ended: {REMEDY}", remedy=TRACE)
     return RunError(f"a worker failed: {type(cause).__name__}: {first_line(cause)}", remedy=TRACE)
 

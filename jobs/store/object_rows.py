@@ -151,16 +151,29 @@ def read_rows(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Tab
 
 
 def row_groups(
-    uri: str, limit: int | None = None, columns: Sequence[str] | None = None, dictionaries: Sequence[str] = ()
+    uri: str,
+    limit: int | None = None,
+    columns: Sequence[str] | None = None,
+    dictionaries: Sequence[str] = (),
+    *,
+    span: tuple[int, int] | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield the rows of an object by row group; only the first `limit` rows if any. Raises as `read_unit`."""
+    """Yield the rows of an object by row group; only the first `limit` rows if any. Raises as `read_unit`.
+
+    Args:
+        span: only the row groups that begin in these rows, from the first to before the last; None: all.
+    """
     fs, path = locations.filesystem(uri)
     with contextlib.ExitStack() as stack:
         with reading_rows(uri):
             stream = stack.enter_context(fs.open_input_file(path))
             file = stack.enter_context(open_rows(uri, stream, dictionaries=dictionaries))
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        begins = np.cumsum([0, *sizes[:-1]]).tolist()
         read = 0
         for group in range(file.num_row_groups):
+            if span is not None and not span[0] <= begins[group] < span[1]:
+                continue
             with reading_rows(uri):
                 rows = file.read_row_group(group, columns=list(columns) if columns else None)
             if limit is not None:

@@ -43,6 +43,7 @@ class TableSource:
         footers: the footers of its objects, in order of unit name.
         identity: hash of everything that its rows depend on; empty for a table of objects without records.
         limit: only its first rows are read (`first`); None for all.
+        span: only the row groups that begin in these rows of its only object are read (`parts`); None for all.
     """
 
     uri: str
@@ -51,6 +52,7 @@ class TableSource:
     footers: Footers
     identity: str
     limit: int | None = None
+    span: tuple[int, int] | None = None
 
     def first(self, limit: int | None) -> "TableSource":
         """Return the table limited to its first rows, for `rows`, `units` and `batches`; None: all rows."""
@@ -66,6 +68,29 @@ class TableSource:
         """Return its objects as units of a derived table, under their own names."""
         units = (Unit(footer.unit.name, (footer.object,), rows=footer.rows) for footer in self.footers)
         return CompactList(units) if self.limit is None else first_rows(units, self.limit)
+
+    def parts(self, rows: int) -> "Iterator[TableSource]":
+        """Yield the table in parts of about `rows` rows for `batches`, in order: whole objects, or row groups of one.
+
+        A table with a limit is one part.
+        """
+        if self.limit is not None:
+            yield self
+            return
+        part: list[Footer] = []
+        n = 0
+        for footer in self.footers:
+            if part and n + footer.rows > rows:
+                yield replace(self, footers=Footers(part))
+                part, n = [], 0
+            if footer.rows > rows:
+                for first in range(0, footer.rows, rows):
+                    yield replace(self, footers=Footers([footer]), span=(first, first + rows))
+            else:
+                part.append(footer)
+                n += footer.rows
+        if part:
+            yield replace(self, footers=Footers(part))
 
     def by_unit(self) -> dict[str, Object]:
         """Return the object of each unit, by the name of the unit."""
@@ -112,11 +137,12 @@ class TableSource:
 
         def read(source: tuple[Footer, int | None]) -> Iterable[pa.Table]:
             footer, limit = source
-            groups = row_groups(footer.object.uri, limit, columns, dictionaries)
+            groups = row_groups(footer.object.uri, limit, columns, dictionaries, span=self.span)
             return list(groups) if weight_of(footer, columns) <= AHEAD_BYTES else groups
 
         if not locations.is_s3(self.uri):
-            yield from (row_groups(footer.object.uri, limit, columns, dictionaries) for footer, limit in sources)
+            for footer, limit in sources:
+                yield row_groups(footer.object.uri, limit, columns, dictionaries, span=self.span)
             return
         yield from ahead(
             read, sources, threads=AHEAD_THREADS, weight=lambda source: weight_of(source[0], columns), most=AHEAD_BYTES

@@ -12,7 +12,7 @@ from jobs.errors import InputError
 
 CLUSTER = "the cluster"  # in messages: a cluster that the run has joined
 MACHINE = "this machine"  # in messages: the run would start Ray here
-LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "memory_gb": 0, "batch_size": 1,
+LEAST = {"tasks": 1, "actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "memory_gb": 0, "batch_size": 1,
          "max_in_flight": 1, "threads": 1, "row_timeout_s": 1}  # fmt: skip
 
 
@@ -30,6 +30,13 @@ class TaskResources:
     """CPUs of one Ray task."""
 
     num_cpus: float = 0.25  # logical CPUs per task
+
+
+@dataclass
+class PartResources(TaskResources):
+    """Ray tasks that each work on a part of a table: how many run at a time, and the CPUs of each."""
+
+    tasks: int = 2  # that run at a time
 
 
 @dataclass
@@ -89,6 +96,7 @@ class Resources:
     judge: StageResources = field(default_factory=StageResources)
     kb: StageResources = field(default_factory=StageResources)
     link: StageResources = field(default_factory=StageResources)
+    reduce: PartResources = field(default_factory=PartResources)
     # of a Ray started here; null: Ray's default, about a third of the memory
     object_store_memory_gb: float | None = 1.0
     wait_s: int = 60  # longest time that a pool may be without an actor; the run starts with the first actor

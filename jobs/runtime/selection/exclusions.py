@@ -111,6 +111,10 @@ class ExclusionFilter:
                 hit[row] = self.hit(names[row].as_py())
         return hit
 
+    def copy(self) -> "ExclusionFilter":
+        """Return the same list, without matches."""
+        return ExclusionFilter(self._marks)
+
     def take_matched(self) -> dict[str, int]:
         """Return `matched`, for the tallies of a unit, and reset it."""
         matched, self.matched = self.matched, Counter()

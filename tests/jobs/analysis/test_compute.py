@@ -1,7 +1,7 @@
 """What the metrics of a question are computed from: raters, right answers, authors, subgroups and conditions."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,7 +26,18 @@ from tests.factories import TableInMemory, rating
 
 KINDS = {"m": "model", "n": "model", "p": "human", "key": "gold", "lock": "gold"}
 SETTINGS = MetricSettings()
-Observed = dict[tuple[str, ...], RatedQuestion]
+
+
+class Observed(dict[tuple[str, ...], RatedQuestion]):
+    """The rated questions by question and condition."""
+
+    def __call__(self, dims: Mapping[str, str], question: RatedQuestion) -> None:
+        self[dims["question"], dims.get(CONDITION, "")] = question
+
+    def join(self, question: "Observed") -> None:
+        self.update(question)
+
+
 ITEMS = 6
 KINDS_OF_VERSIONS = {"m": "model", "once": "model", "log": "model", "anna": "human", "clip": "encoder", "key": "gold"}
 VERSIONS = RatingTable.from_matrix(
@@ -37,15 +48,11 @@ VERSIONS = RatingTable.from_matrix(
 def computed(
     rows: Sequence[dict[str, Any]], items: Items | None = None, settings: MetricSettings = SETTINGS, **changes: Any
 ) -> tuple[Observed, list[Metric]]:
-    """Return the rated questions by question and condition, and the metrics."""
-    observed: Observed = {}
-
-    def observe(dims: Any, question: RatedQuestion) -> None:
-        observed[dims["question"], dims.get(CONDITION, "")] = question
-
+    """Return the rated questions and the metrics."""
+    observed = Observed()
     raters = Raters(KINDS, changes.pop("families", {}), changes.pop("groups", {}), {})
     by_id = changes.pop("keep_ids", False)
-    keywords = {"orders": {}, "scale": lambda *_: ((1.0, 5.0), ""), "observe": observe, **changes}
+    keywords = {"orders": {}, "scale": lambda *_: ((1.0, 5.0), ""), "observer": observed, **changes}
     with Reduction(by=[CONDITION], keep_ids=by_id) as reduction:
         reduction.add(pa.Table.from_pylist(list(rows), schema=table("ratings").schema()))
         metrics = list(question_metrics(reduction, raters, items or Items(), settings, **keywords))

@@ -7,25 +7,32 @@ from typing import Any
 import pytest
 
 from actors.ids import content_id
+from jobs.analysis import rating_codes, report_tables
 from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_metrics import compute_results
 from jobs.analysis.report_tables import (
     ALL_PEOPLE,
     MAX_PEOPLE_SHOWN,
     RatingSummary,
     ReportInputs,
+    ReportRatings,
     ReportTables,
     open_inputs,
     rows_of_items,
     summarize_ratings,
 )
+from jobs.analysis.standings import standings
 from jobs.errors import InputError
+from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.rated_question import MetricSettings
+from jobs.runtime.configuration.resources import PartResources
 from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
+from jobs.runtime.tasks import Tasks
 from jobs.store.hashing import hash_texts
-from jobs.store.reading import open_table
+from jobs.store.reading import TableSource, open_table
 from jobs.tables import CONDITION
-from tests.factories import FIVE, rating, record, write_table
+from tests.factories import FIVE, rating, record, write_table, write_units
 
 EXCLUDED = content_id("excluded")
 ROWS: dict[str, list[dict[str, Any]]] = {
@@ -106,7 +113,7 @@ def test_cards_have_no_rows_of_excluded_items(tmp_path: Path) -> None:
     rows = [rating(item, "m", "fit", value, comment=value) for item, value in (("a", "1"), (EXCLUDED, "2"), ("b", "3"))]
     tables = ReportTables(ratings=[open_table(write_table(tmp_path / "t", "ratings", rows, rubric=FIVE))])
     exclusion_filter = ExclusionFilter(frozenset(marks_of(EXCLUDED)))
-    by_item = rows_of_items(tables, {"a", EXCLUDED, "absent"}, [CONDITION], exclusion_filter)
+    by_item = rows_of_items(tables, {"a", EXCLUDED, "absent"}, [CONDITION], exclusion_filter, Tasks())
     rows_by_item = {
         item: [(row["rater"], row["value"], row["condition"]) for row in of_item] for item, of_item in by_item.items()
     }
@@ -142,3 +149,55 @@ def test_tables_that_only_describe_others_are_no_report(places: dict[str, str]) 
             open_inputs(inputs)
     assert open_inputs(ReportInputs(records=places["records"])).corpus.keys() == {"records"}
     assert len(open_inputs(ReportInputs(responses=[places["responses"]])).responses) == 1
+
+
+AWKWARD = [
+    [],
+    [rating("only", "p1", "fit", "3", method="human")],
+    [rating(item, rater, "fit", value, target=target, sample=sample) for item in ("a", "b", "c", "d", "e", "f")
+     for rater, value, sample in (("m", "2", 0), ("m", "4", 1), ("p1", "3", 0), ("p2", None, 0))
+     for target in ("x", "")],
+    [rating(f"{item}{n}", rater, "free", f"text {n}", condition="seen") for n, item in enumerate("abcdef" * 100)
+     for rater in ("m", "n")],
+    [rating(item, rater, "fit", "5", target=target) for item in ("f", "e", "a") for rater in ("n", "p1", "p9")
+     for target in ("y", "x")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_the_parts_of_a_table_do_not_change_a_number(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty units, one row, items over several units, samples, two tables with a rater, an open question."""
+    sources = [open_table(write_units(tmp_path / "t", "ratings", AWKWARD[:3]), "ratings")]
+    sources.append(open_table(write_units(tmp_path / "u", "ratings", AWKWARD[3:]), "ratings"))
+    whole = everything(sources)
+    monkeypatch.setattr(report_tables, "PART", rows)
+    assert everything(sources) == whole
+
+
+def test_tasks_of_ray_do_not_change_a_number(
+    ray_session: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [open_table(write_units(tmp_path / "t", "ratings", AWKWARD), "ratings")]
+    monkeypatch.setattr(report_tables, "PART", 100)
+    in_process = everything(sources)
+    tasks = Tasks(PartResources(num_cpus=0.5, tasks=2))
+    monkeypatch.setattr(rating_codes, "BUNDLE", 20)
+    assert everything(sources, tasks) == in_process
+
+
+def everything(sources: list[TableSource], tasks: Tasks | None = None) -> tuple[Any, ...]:
+    """Return all that a report computes of ratings."""
+    tables, nothing = ReportTables(ratings=sources), ExclusionFilter(frozenset())
+    with Reduction(by=[CONDITION], keep_ids=True, tasks=tasks) as reduction:
+        result = summarize_ratings(tables, MetricSettings(), reduction, models=[], exclusion_filter=nothing)
+        opened = ReportRatings(tables, reduction, result, Rubrics({}), nothing)
+        results = compute_results(
+            opened, MetricSettings(crowdtruth=True), added=MetricSettings(), questions_rubric="dsg", likert=None
+        )
+        places = standings(reduction, [], lambda *_: ((1.0, 5.0), ""))
+    rows = rows_of_items(tables, {"a", "only"}, [CONDITION], nothing, tasks or Tasks())
+    confusions = [(dims, one.rater, one.counts.tolist()) for dims, one in results.observations.confusions]
+    numbers = [[str(column.tolist()) for column in places[:3]], repr(results.metrics), repr(results.of_answers)]
+    return numbers, repr(results.of_people), results.notices, confusions, dict(rows)

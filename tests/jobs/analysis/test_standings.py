@@ -45,7 +45,7 @@ def test_standings_join_questions_and_leave_out_what_is_off_the_scale() -> None:
     ]
     rows[2] |= {"score": -812.0}
     with Reduction(by=["condition"]) as reduction:
-        schema = pa.schema([TABLES["ratings"].schema().field(name) for name in reduction.columns])
+        schema = pa.schema([TABLES["ratings"].schema().field(name) for name in reduction.coder.columns])
         reduction.add(pa.Table.from_pylist(rows, schema=schema))
         result = standings(reduction, [("r", "kind"), ("r", "fit")], scale)
     assert result.scored == ("r", "fit")
@@ -58,7 +58,7 @@ def test_the_scores_are_of_the_first_question_of_the_page_with_a_scale() -> None
     """Without an order, of the first by name. A question that nobody answered is passed over."""
     rows = [rating("a", "m", "early", "1"), rating("a", "m", "late", "5"), rating("a", "m", "kind", "x", score=None)]
     with Reduction() as reduction:
-        schema = pa.schema([TABLES["ratings"].schema().field(name) for name in reduction.columns])
+        schema = pa.schema([TABLES["ratings"].schema().field(name) for name in reduction.coder.columns])
         reduction.add(pa.Table.from_pylist(rows, schema=schema))
         for order, scored, score in (
             (["kind", "absent", "late", "early"], "late", 5),
