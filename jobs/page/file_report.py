@@ -27,7 +27,7 @@ from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
 from jobs.store.files import locations
 
-SHARED = {"metrics", "exclusions", "title", "out"}  # keys for tables and for a file
+SHARED = {"metrics", "exclusions", "title", "out", "ray", "resources"}  # keys for tables and for a file
 
 
 def refuse_idle(cfg: RatedFile) -> None:

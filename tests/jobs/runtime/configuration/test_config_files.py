@@ -75,11 +75,11 @@ def test_a_table_that_cannot_be_read_is_named_with_those_that_can(
 def test_the_last_option_of_a_group_is_chosen() -> None:
     defaults = {"corpus": "wit", "resources": "laptop"}
     assert groups(MineConfig) == defaults
-    assert groups(ReportConfig) == {"paper": None}
+    assert groups(ReportConfig) == {"paper": None, "resources": "laptop"}
     overrides = ["corpus=wit_base", "out=o", "terms=x", "corpus='my corpus.yaml'", 'resources="a=b.yaml"']
     assert chosen_options(MineConfig, overrides) == {"corpus": "my corpus.yaml", "resources": "a=b.yaml"}
     assert chosen_options(MineConfig, []) == defaults
-    assert chosen_options(ReportConfig, ["paper=rome", "paper=null"]) == {"paper": None}
+    assert chosen_options(ReportConfig, ["paper=rome", "paper=null"]) == groups(ReportConfig)
     assert groups(MineConfig) == defaults
 
 
