@@ -31,7 +31,6 @@ from jobs.analysis.standings import standings
 from jobs.errors import check_least
 from jobs.judging import rating_tables
 from jobs.judging.kept_rubric import read_rubrics
-from jobs.metrics.rated_question import MetricSettings
 from jobs.page import gallery
 from jobs.page.build import report_page, wording
 from jobs.page.file_report import refuse_idle, report_of_file
@@ -77,17 +76,6 @@ def check(cfg: ReportConfig) -> None:
     refuse_idle(cfg)
 
 
-def _added(paper: PaperSettings) -> MetricSettings:
-    """Return what a paper adds to the key `metrics`, where the items and ratings have it."""
-    return MetricSettings(
-        disaggregate=paper.disaggregate,
-        compare=paper.compare,
-        contrast=paper.contrast,
-        baseline_condition=paper.baseline_condition,
-        reference_condition=paper.reference_condition,
-    )
-
-
 def execute(cfg: ReportConfig) -> Manifest:
     """Run the job and return the manifest of the table of metrics; see the module's docstring.
 
@@ -121,7 +109,7 @@ def execute(cfg: ReportConfig) -> Manifest:
         results = compute_results(
             ratings,
             cfg.metrics,
-            added=_added(cfg.paper),
+            added=cfg.paper.added,
             questions_rubric=cfg.questions_rubric,
             likert=cfg.likert,
         )

@@ -127,7 +127,8 @@ def _together(asked: Questions, reduction: Reduction) -> Iterator[Questions]:
 
 def _memory(reduction: Reduction, questions: Questions) -> int:
     """Return the bytes that a task needs for some questions, of which it has one at a time."""
-    return LIBRARIES + BYTES_PER_RATING * max(sum(map(reduction.rows_of, _keys([one]))) for one in questions)
+    ratings = max(sum(map(reduction.rows_of, _keys([conditions]))) for conditions in questions)
+    return LIBRARIES + BYTES_PER_RATING * ratings
 
 
 def _metrics_of(inputs: _Inputs, reduction: Reduction, questions: Questions) -> tuple[list[Metric], list[Observer]]:

@@ -257,8 +257,8 @@ def _rows_in(
     wanted: pa.Array, columns: Sequence[str], exclusion_filter: ExclusionFilter, uris: Sequence[str]
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Return the rows of some items in data objects, without excluded ones, and the entries that exclude others."""
-    found = RowLookup(uris, key="item_id", columns=columns).matching(wanted)
-    kept = [rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"]))).to_pylist() for rows in found]
+    row_groups = RowLookup(uris, key="item_id", columns=columns).matching(wanted)
+    kept = [rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"]))).to_pylist() for rows in row_groups]
     return [row for rows in kept for row in rows], exclusion_filter.take_matched()
 
 

@@ -70,6 +70,17 @@ class PaperSettings:
     options: dict[str, str] = field(default_factory=dict)  # of the arrangement, which documents them
     printed: dict[str, PrintedTable] = field(default_factory=dict)  # table or figure -> its numbers
 
+    @property
+    def added(self) -> MetricSettings:
+        """What the paper adds to the key `metrics`, where the items and ratings have it."""
+        return MetricSettings(
+            disaggregate=self.disaggregate,
+            compare=self.compare,
+            contrast=self.contrast,
+            baseline_condition=self.baseline_condition,
+            reference_condition=self.reference_condition,
+        )
+
 
 def check_paper(settings: PaperSettings) -> None:
     """Validate the settings without reading tables.
