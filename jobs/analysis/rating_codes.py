@@ -67,7 +67,7 @@ class CodedPart:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _CodedRows:
     """The rows of one question in a part: those from `first` to before `last` of a bundle."""
 
     key: Key
@@ -101,7 +101,7 @@ class Reduction:
         self._folder: Spool | None = None
         self._files: dict[Key, IO[bytes]] = {}
         self._numbers: dict[Key, int] = {}  # question -> number of its file
-        self._pieces: dict[Key, list[_Piece]] = {}  # of parts that Ray's tasks have read
+        self._pieces: dict[Key, list[_CodedRows]] = {}  # of parts that Ray's tasks have read
         self.units = IndependentUnits()
 
     def __enter__(self) -> Self:
@@ -171,7 +171,7 @@ class Reduction:
         for questions, bundle in zip(part.questions, bundles, strict=True):
             first = 0
             for key, n in questions:
-                piece = _Piece(key, bundle, first, first + n, recoding.of(key))
+                piece = _CodedRows(key, bundle, first, first + n, recoding.of(key))
                 first += n
                 if self.tasks.on_ray:
                     self._pieces.setdefault(key, []).append(piece)
