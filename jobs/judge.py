@@ -73,11 +73,11 @@ def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
     plan = rubric_job.plan(cfg, job, excluded, files=engine.files)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=job.rubric.context_fields)
     stages = rubric_job.judge_stages(cfg, job.targets, job.ratings)
-    counted = prompt_trial.prompt_counts(plan.units, job.reader, stages[0])
+    prompts = prompt_trial.prompt_counts(plan.units, job.reader, stages[0])
     if cfg.method == "closed":
-        lines += model_run.engine_lines(cfg, counted)
+        lines += model_run.engine_lines(cfg, prompts)
     texts = {"times": cfg.samples, "written": cfg.max_tokens} if cfg.method == "reasoned" else {}
-    passes = partial(model_run.expected_passes, cfg, counted, **texts)
+    passes = partial(model_run.expected_passes, cfg, prompts, **texts)
     run = lifecycle.begin("judge", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):
         return run + Plan(list(prompt_trial.lines(cfg, plan.units, job.reader, stages)))
