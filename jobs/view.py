@@ -2,6 +2,7 @@
 
     remine view R
     remine view R rater=ada out=R/corrections
+    remine view R at='ratings?question=mood/shown&value=5'
     remine view s3://bucket/R exclusions=reported.txt port=8400
 
 Prints an address of this machine and serves it until Ctrl-C. The address has a random token, and only this machine can
@@ -33,6 +34,7 @@ class ViewConfig:
     saved: str | None = None
     # pictures are blurred until the reader shows them; null: unless no rubric of the ratings is sensitive
     blur: bool | None = None
+    at: str = ""  # the list to begin with, as a report names it: ratings?question=mood/shown&value=5
     exclusions: str | None = None  # file of pictures that must not be shown (jobs.runtime.selection.exclusions)
     port: int = 0  # rarely: port of 127.0.0.1; 0: any free port
 
@@ -48,7 +50,9 @@ def execute(cfg: ViewConfig) -> None:
             "view: set both rater= (who corrects labels) and out= (where the ratings are written), or neither"
         )
     from jobs.viewer.opening import ADDRESS, listening, open_viewer, server
+    from jobs.viewer.saved import list_address
 
+    at = list_address(cfg.at) if cfg.at else ""
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     with ExitStack() as stack:
@@ -67,7 +71,7 @@ def execute(cfg: ViewConfig) -> None:
         for line in summary.exclusion_lines(excluded, exclusion_filter.matched):
             say(line)
         serving = server(viewer.application)  # imports the server, before the address is printed
-        say(f"view: http://{ADDRESS}:{listener.getsockname()[1]}/{viewer.token}/")
+        say(f"view: http://{ADDRESS}:{listener.getsockname()[1]}/{viewer.token}/{at}")
         say("  Ctrl-C ends it")
         serving.run(sockets=[listener])
 

@@ -333,12 +333,19 @@ def left_out(metrics: Iterable[Metric]) -> Iterator[str]:
 
 
 def _without_value(metrics: Iterable[Metric]) -> Iterator[str]:
-    counts = {(m.dims["attribute"], m.value, m.n) for m in metrics if m.name == "without_value" and m.value}
-    for attribute, share, rated in sorted(counts):
-        yield (
-            f"{round(share * rated):,} of {quantity(rated, 'rated item')} have no {attribute}: they are in no subgroup "
-            "of it."
-        )
+    """Yield a sentence for each attribute and set of rated items that lack it; questions may share one."""
+    questions: dict[tuple[str, int, int], dict[str, None]] = {}
+    for metric in metrics:
+        if metric.name == "without_value" and metric.value:
+            counts = metric.dims["attribute"], round(metric.value * metric.n), metric.n
+            questions.setdefault(counts, {})[f"{metric.dims['rubric']}/{metric.dims['question']}"] = None
+    for (attribute, lacking, rated), names in sorted(questions.items(), key=lambda entry: entry[0]):
+        named = listed(Side("", names)) if len(names) > SHOWN else ", ".join(names)
+        lack = f"{lacking:,} of {quantity(rated, 'rated item')} have no {attribute} ({named})"
+        if lacking == rated:
+            yield f"{lack}: without subgroups. If these items have one, name their table in items=."
+        else:
+            yield f"{lack}: they are in no subgroup. Fill the column {attribute} of the file that items= was made from."
 
 
 def _without_context(metrics: Iterable[Metric]) -> Iterator[str]:

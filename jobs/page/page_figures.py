@@ -521,7 +521,7 @@ def reliability_curves(metrics: Sequence[Metric], context: FigureContext) -> Ite
         title = f"{_quoted(dict(zip(IN_HEADING, key, strict=False)), context)}: {names[key[-1]]}"
         agreeing = [metric.value or 0.0 for metric in right]
         labels = "probability of the answer", "people who give it"
-        panels.append((title, Scatter(sure, agreeing, Fit(0, 1), *labels, (0, 1), low, high)))
+        panels.append((title, Scatter(sure, agreeing, Fit(0, 1), *labels, (0, 1), low, high, x_bounds=(0, 1))))
     yield PageFigure(
         name=anchor("figure", Topic.CALIBRATION.value.title),
         title=Topic.CALIBRATION.value.title,

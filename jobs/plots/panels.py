@@ -253,7 +253,7 @@ class Scatter:
     Attributes:
         x, y: coordinates of equal length; None: undefined, not drawn.
         fit: the line; None: no line.
-        x_label, y_label: labels of the axes; bounds: ends of the vertical axis.
+        x_label, y_label: labels of the axes; bounds: ends of the vertical axis; x_bounds: of the horizontal one.
         low, high: ends of the points' intervals, NaN without one; empty: no intervals.
     """
 
@@ -265,6 +265,7 @@ class Scatter:
     bounds: tuple[float, float] | None = None
     low: Sequence[float] = ()
     high: Sequence[float] = ()
+    x_bounds: tuple[float, float] | None = None
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
@@ -281,11 +282,14 @@ class Scatter:
         if self.fit and kept.any():
             if len(self.fit.x):
                 axes.fill_between(self.fit.x, self.fit.low, self.fit.high, color=ACCENT, alpha=0.2, linewidth=0)
-            ends = np.array([x[kept].min(), x[kept].max()])
+            ends = np.array(self.x_bounds or (x[kept].min(), x[kept].max()))
             axes.plot(ends, self.fit.intercept + self.fit.slope * ends, color=ACCENT, linewidth=1.5)
         axes.set_xlabel(self.x_label)
         axes.set_ylabel(self.y_label)
         axes.locator_params(axis="x", nbins=4)
+        axes.ticklabel_format(axis="x", useOffset=False)
+        if self.x_bounds:
+            axes.set_xlim(*self.x_bounds)
         if self.bounds:
             axes.set_ylim(*self.bounds)
 

@@ -296,7 +296,10 @@ class Viewer:
             view = queries.view_of({**request.query_params, "a": raters[0], "b": raters[1], "question": question})
         with self._cursor(View()) as (cursor, _):
             rows, matrix = queries.side_by_side(cursor, view)
-        return self._page("compare.html.j2", view, rows=rows, matrix=matrix, size=queries.ROWS_PER_PAGE)
+            questions = queries.compared_questions(cursor, view)
+        return self._page(
+            "compare.html.j2", view, rows=rows, matrix=matrix, questions=questions, size=queries.ROWS_PER_PAGE
+        )
 
     def _numbers(self, request: "Request") -> Response:
         view = queries.view_of(request.query_params.multi_items())

@@ -103,6 +103,7 @@ class Facets:
     response_statuses: Sequence[FilterOption]
     numbers: dict[str, NumberRange]
     metrics: Sequence[FilterOption]
+    conditions: Sequence[FilterOption]
     tags: Sequence[FilterOption]
     has_map: bool
 
@@ -137,9 +138,17 @@ def read_facets(cursor: "duckdb.DuckDBPyConnection", rubrics: Rubrics) -> Facets
         response_statuses=options("status", "responses"),
         numbers=_numbers(cursor),
         metrics=options("metric", "metrics"),
+        conditions=_conditions(cursor),
         tags=_tags(options("tag", "tags SEMI JOIN pictures USING (image_id)")),
         has_map=bool(fetch(cursor, "SELECT 1 FROM map_points LIMIT 1")),
     )
+
+
+def _conditions(cursor: "duckdb.DuckDBPyConnection") -> list[FilterOption]:
+    """Return the conditions of the ratings; none if all have the same."""
+    rows = fetch(cursor, "SELECT condition, count(*) AS n FROM ratings GROUP BY ALL ORDER BY condition")
+    return [FilterOption(row["condition"] or EMPTY, row["condition"] or "none", row["n"]) for row in rows[:MOST]
+            if len(rows) > 1]  # fmt: skip
 
 
 def _tags(tags: Sequence[FilterOption]) -> list[FilterOption]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from actors.loglik_rater import METHOD as LIKELIHOOD
 from jobs.errors import InputError
@@ -139,9 +140,14 @@ LINES = """
 
 @dataclass(frozen=True)
 class ViewedTables:
-    """The tables that the viewer shows, by name, and the places of the tables that it leaves out, with reasons."""
+    """The tables that the viewer shows, by name, and the places of the tables that it leaves out, with reasons.
+
+    `runs` has the place of each table of ratings with a rating that another table has as well -> the name of its run,
+    which is added to the names of its raters.
+    """
 
     by_name: dict[str, list[TableSource]] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def of(self, name: str) -> list[TableSource]:
@@ -174,8 +180,36 @@ def open_places(places: Sequence[str]) -> ViewedTables:
         reasons = "".join(f"; {reason}" for reason in tables.left_out.values())
         raise InputError(f"no table of {', '.join(COLUMNS)} to view{reasons}", key="inputs", value=",".join(places))
     _leave_out_trials(tables, searched)
-    refuse_shared_keys(tables.of("ratings"), groups=GROUPS, row="rating")
+    tables.runs.update(_runs(tables.of("ratings"), [locations.absolute(place) for place in places]))
     return tables
+
+
+def _runs(sources: Sequence[TableSource], places: Sequence[str]) -> dict[str, str]:
+    """Return the tables that have the same rating as another one, with the names of the runs that wrote them.
+
+    A run is named after its place among `places` or, if tables of one place share ratings, the part of their uris in
+    which these differ.
+
+    Raises:
+        InputError: one of them is a trial run of another.
+    """
+    left, pairs = list(sources), list[tuple[str, str]]()
+    while len(left) > 1 and (shared := shared_key(left, TABLES["ratings"].key, groups=GROUPS)):
+        if shared.trial is not None:
+            refuse_shared_keys(left, groups=GROUPS, row="rating")
+        pairs.append((shared.first.uri, shared.second.uri))
+        left.remove(shared.second)
+    parts_of = {uri: uri.split("/") for pair in pairs for uri in pair}
+    of_place = {
+        uri: place.rsplit("/", 1)[-1] for uri in parts_of for place in places if f"{uri}/".startswith(f"{place}/")
+    }
+    if all(of_place.get(first, "") != of_place.get(second, "") for first, second in pairs):
+        return of_place
+    while len({parts[0] for parts in parts_of.values()}) == 1 < min(map(len, parts_of.values())):
+        parts_of = {uri: parts[1:] for uri, parts in parts_of.items()}
+    while len({parts[-1] for parts in parts_of.values()}) == 1 < min(map(len, parts_of.values())):
+        parts_of = {uri: parts[:-1] for uri, parts in parts_of.items()}
+    return {uri: "/".join(parts) for uri, parts in parts_of.items()}
 
 
 def _leave_out_trials(tables: ViewedTables, searched: Mapping[str, Mapping[str, Any]]) -> None:
@@ -234,6 +268,9 @@ def load(connection: "duckdb.DuckDBPyConnection", tables: ViewedTables, exclusio
         for source in tables.of(name):
             for file, group, rows in _row_groups(source, columns):
                 placed = _placed(rows, numbers[file], group, place) if name == "images" else rows
+                if name == "ratings" and (run := tables.runs.get(source.uri)):
+                    named = pc.binary_join_element_wise(rows["rater"].cast(pa.string()), f"({run})", " ")
+                    placed = rows.set_column(rows.schema.get_field_index("rater"), "rater", named)
                 place += rows.num_rows
                 kept = _without_excluded(connection, name, placed, exclusion_filter)
                 connection.register("batch", kept)

@@ -112,6 +112,8 @@ def _show(tables: ViewedTables, similar: SimilarPictures) -> None:
         if sources:
             rows, count = sum(source.rows for source in sources), len(sources)
             say(f"  {name}: {quantity(rows, 'row')} of {quantity(count, 'table')}")
+    for place, run in tables.runs.items():
+        say(f"  run {run}: {place}")
     for reason in tables.left_out.values():
         say(f"  left out: {reason}")
     for place in similar.others:

@@ -4,6 +4,7 @@ The filters are the query parameters of a page, so that an address can be shared
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,7 +64,8 @@ class View:
         question: rubric and question, joined by a slash; rater, value, rated: rater, value and status of a rating that
             the picture must have; target, condition, method, order: likewise; by: `people`, `models` or `gold`.
         model, prompt, kind: of responses and spans.
-        a, b: the raters to compare; va, vb: their answers; differ: only rows on which they differ.
+        a, b: the raters to compare; va, vb: their answers; ca, cb: their conditions; qb: the question of b, if another;
+            differ: only rows on which they differ.
         colour: what colours the points of the map: an attribute, `region` or `tag`.
         sort, page: the order, and the number of the page from 1; show: whether pictures are shown without blur.
     """
@@ -91,6 +93,9 @@ class View:
     b: str = ""
     va: str = ""
     vb: str = ""
+    ca: str = ""
+    cb: str = ""
+    qb: str = ""
     differ: str = ""
     colour: str = ""
     sort: str = ""
@@ -171,6 +176,16 @@ class AnswerPairs(NamedTuple):
 
     values: list[str]
     counts: dict[tuple[str, str], int]
+
+    @property
+    def shares(self) -> list[tuple[str, float, float]]:
+        """The shares of each answer among those of a and of b, 0 to 1."""
+        total = sum(self.counts.values()) or 1
+        of_a, of_b = Counter[str](), Counter[str]()
+        for (a, b), n in self.counts.items():
+            of_a[a] += n
+            of_b[b] += n
+        return [(value, of_a[value] / total, of_b[value] / total) for value in self.values]
 
 
 Parameters = list[Any]
@@ -300,9 +315,11 @@ def numbers(cursor: "duckdb.DuckDBPyConnection", view: View) -> ListedRows:
     source = f"FROM metrics m {_where(where)}"
     begin = (view.number - 1) * ROWS_PER_PAGE
     rows = fetch(cursor, f"SELECT * {source} ORDER BY m.rowid LIMIT {ROWS_PER_PAGE} OFFSET {begin:d}", parameters)
+    raters = {row["rater"] for row in fetch(cursor, "SELECT DISTINCT rater FROM ratings")} | _METHODS.keys()
     for row in rows:
-        row["dims"] = json.loads(row["dims"] or "{}")
-        row["address"] = address_of(row["dims"])
+        dims = row["dims"] = json.loads(row["dims"] or "{}")
+        named = {dims[name] for name in ("rater", "rater_a", "rater_b", "group") if name in dims}
+        row["address"] = address_of(dims) if named <= raters else ""  # the ratings may not be among the tables
     return ListedRows(rows, fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"])
 
 
@@ -333,13 +350,12 @@ def address_of(dims: Mapping[str, str]) -> str:
 
 
 def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[ListedRows, AnswerPairs]:
-    """Return the answers of the raters `a` and `b` about the same items, and how often each pair of answers occurs."""
-    condition, question_values = _question_condition(view, "a")
-    source = f"""FROM ratings a JOIN ratings b USING (item_id, target, rubric, question, condition, sample)
-        LEFT JOIN ranges g USING (rubric, question)
-        WHERE a.rater = ? AND b.rater = ? AND a.status = 'ok' AND b.status = 'ok'
-        {"AND " + condition if condition else ""}"""
-    parameters = [view.a, view.b, *question_values]
+    """Return the answers of two sides about the same items, the most distant first, and how often each pair occurs.
+
+    A side is a rater, perhaps under a condition (`ca`, `cb`). Both answer the same question, unless `qb` names that of
+    the second side, and under the same condition, unless the view names one.
+    """
+    source, parameters = _sides(view)
     counted = fetch(cursor, f"SELECT a.value AS a, b.value AS b, count(*) AS n {source} GROUP BY ALL", parameters)
     counts = {(row["a"] or "", row["b"] or ""): row["n"] for row in counted}
     for column, value in (("a", view.va), ("b", view.vb)):
@@ -351,13 +367,13 @@ def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[Liste
         f"list_extract({side}.probabilities, list_position({side}.answers, {side}.value)) AS probability_{side}"
         for side in "ab"
     )
-    distance = "coalesce(abs(a.score - b.score) / nullif(g.width, 0), (a.value IS DISTINCT FROM b.value)::DOUBLE)"
     rows = fetch(
         cursor,
         f"""WITH compared AS (
-                SELECT item_id, rubric, question, target, condition, a.value AS a, b.value AS b,
-                       a.comment AS comment_a, b.comment AS comment_b, {chances}, {distance} AS distance {source}
-                ORDER BY distance DESC, item_id, question, target
+                SELECT item_id, a.rubric AS rubric, a.question AS question, target, a.condition AS condition,
+                       a.value AS a, b.value AS b,
+                       a.comment AS comment_a, b.comment AS comment_b, {chances}, {_DISTANCE} AS distance {source}
+                ORDER BY distance DESC, item_id, a.question, target
                 LIMIT {ROWS_PER_PAGE} OFFSET {(view.number - 1) * ROWS_PER_PAGE:d})
             SELECT c.*, p.image_id, p.title FROM compared c LEFT JOIN {_first_picture("SELECT item_id FROM compared")} p
             USING (item_id) ORDER BY distance DESC, item_id, question, target""",
@@ -366,6 +382,44 @@ def side_by_side(cursor: "duckdb.DuckDBPyConnection", view: View) -> tuple[Liste
     total = fetch(cursor, f"SELECT count(*) AS n {source}", parameters)[0]["n"]
     values = sorted({value for pair in counts for value in pair}, key=as_number)
     return ListedRows(rows, total), AnswerPairs(values, counts)
+
+
+def compared_questions(cursor: "duckdb.DuckDBPyConnection", view: View) -> list[dict[str, Any]]:
+    """Return, for each question that both sides answer, n, equal answers, mean scores and mean distance, widest first.
+
+    `difference` is the mean of the second side's score minus the first's. With `qb` there is one row.
+    """
+    source, parameters = _sides(view if view.qb else replace(view, question=""))
+    return fetch(
+        cursor,
+        f"""SELECT a.rubric || '/' || a.question AS name, a.question AS question, count(*) AS n,
+                   count(*) FILTER (a.value IS NOT DISTINCT FROM b.value) AS same, avg(a.score) AS mean_a,
+                   avg(b.score) AS mean_b, avg(b.score - a.score) AS difference, avg({_DISTANCE}) AS distance
+            {source} GROUP BY a.rubric, a.question ORDER BY distance DESC, name LIMIT {ROWS_PER_PAGE}""",
+        parameters,
+    )
+
+
+_DISTANCE = "coalesce(abs(a.score - b.score) / nullif(g.width, 0), (a.value IS DISTINCT FROM b.value)::DOUBLE)"
+
+
+def _sides(view: View) -> tuple[str, Parameters]:
+    """Return the source of the pairs of answers of two sides, a and b, with its parameters."""
+    shared = ["item_id", "target", "sample"]
+    shared += [] if view.ca or view.cb else ["condition"]
+    shared += [] if view.question and view.qb else ["rubric", "question"]
+    where, parameters = ["a.status = 'ok'", "b.status = 'ok'"], Parameters()
+    for side, rater, condition, question in (
+        ("a", view.a, view.ca, view.question),
+        ("b", view.b, view.cb, view.question and view.qb),
+    ):
+        conditions, values = _equal({"rater": rater or EMPTY, "condition": condition}, alias=side)
+        of_question, named = _question_condition(replace(view, question=question), side)
+        where += [*conditions, *([of_question] if of_question else [])]
+        parameters += [*values, *named]
+    source = f"""FROM ratings a JOIN ratings b USING ({", ".join(shared)})
+        LEFT JOIN ranges g ON g.rubric = a.rubric AND g.question = a.question {_where(where)}"""
+    return source, parameters
 
 
 def _page(

@@ -87,12 +87,12 @@ class Saved:
             raise InputError(
                 "is not a JSON object of names and addresses", place=uri, remedy="mend or remove this file of views"
             )
-        return {name: _address(views[name]) for name in sorted(views, key=str.casefold)}
+        return {name: list_address(views[name], key=name) for name in sorted(views, key=str.casefold)}
 
     def save_view(self, name: str, address: str | None) -> None:
         """Give a view a name, which may replace that of another; without an address, remove it."""
         with self._alone():
-            views = {**self.views(), name: None if address is None else _address(address)}
+            views = {**self.views(), name: None if address is None else list_address(address, key="address")}
             kept = {name: address for name, address in views.items() if address is not None}
             self._write(
                 locations.join(self.folder, VIEWS), json.dumps(kept, indent=1, ensure_ascii=False, sort_keys=True)
@@ -171,13 +171,13 @@ def _id_in(line: str) -> str:
     return line.partition("#")[0].strip()
 
 
-def _address(address: str) -> str:
-    """Return the address of a list with only the parameters of a view, without page and blur: it may come from a file.
+def list_address(address: str, *, key: str = "at") -> str:
+    """Return the address of a list, which others may have written, with only the parameters of a view.
 
     Raises:
         InputError: it is of no list.
     """
     path, _, query = address.partition("?")
     if path not in LISTS:
-        raise InputError(f"must begin with one of {', '.join(LISTS[1:])}, or ?", key="address", value=address[:80])
+        raise InputError(f"must begin with one of {', '.join(LISTS[1:])}, or ?", key=key, value=address[:80])
     return path + view_of(parse_qsl(query)).address(page="", show="")

@@ -248,4 +248,8 @@ def test_items_and_questions_that_people_answered_and_no_model_are_listed():
 def test_items_without_a_value_are_named_once_for_all_questions():
     metrics = [without_value(29, 31, attribute="region").at(question=q, rubric="r") for q in "ab"]
     (sentence,) = left_out(metrics)
-    assert sentence == "2 of 31 rated items have no region: they are in no subgroup of it."
+    assert sentence.startswith("2 of 31 rated items have no region (r/a, r/b): they are in no subgroup.")
+    metrics = [without_value(0, 7, attribute="region").at(question=q, rubric="r") for q in "abcdef"]
+    (sentence,) = left_out(metrics)
+    assert sentence.startswith("7 of 7 rated items have no region (r/a, r/b, r/c, r/d, r/e and 1 more): ")
+    assert "items=" in sentence

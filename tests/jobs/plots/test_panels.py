@@ -13,7 +13,18 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from jobs.plots import figures
-from jobs.plots.panels import CountMatrix, Estimate, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars, Steps
+from jobs.plots.panels import (
+    CountMatrix,
+    Estimate,
+    Fit,
+    HeatMap,
+    Histogram,
+    Intervals,
+    Panel,
+    Scatter,
+    StackedBars,
+    Steps,
+)
 from jobs.plots.svg import ACCENT, INK, LINE, SOFT, diverging, link_to, readable_on, shade
 from jobs.plots.tiles import TileMap, by_region
 from tests.cases import check_cases
@@ -131,6 +142,15 @@ def test_more_than_60_points_are_small() -> None:
     assert axes.lines[0].get_color() == SOFT
     ticks = drawn(Scatter([0, 500], [0, 1])).get_xticks()  # whose numbers fit next to each other
     assert sum(0 <= tick <= 500 for tick in ticks) <= 5
+
+
+def test_a_scatter_of_equal_numbers_has_readable_ticks_and_its_own_ends() -> None:
+    close = [0.99990, 0.99991, 0.99992]
+    axes = drawn(Scatter(close, [0, 1, 1]))
+    axes.figure.canvas.draw()
+    assert axes.xaxis.get_offset_text().get_text() == ""
+    axes = drawn(Scatter(close, [0, 1, 1], Fit(0, 1), x_bounds=(0, 1)))
+    assert (axes.get_xlim(), list(axes.lines[-1].get_xdata())) == ((0, 1), [0, 1])
 
 
 def test_tiles_are_coloured_up_to_the_highest_share() -> None:

@@ -182,6 +182,50 @@ def test_only_answers_to_the_same_question_about_the_same_target_are_compared(tm
     assert [queries.as_number(text) for text in ("2", "no", "1e1")] == [(2, "2"), (float("inf"), "no"), (10, "1e1")]
 
 
+def test_two_conditions_of_a_rater_and_two_questions_side_by_side(tmp_path: Path) -> None:
+    """The mean scores, differences and distances are those of a plain loop over the items."""
+    without, with_article = {"i": 1, "j": 4, "k": 3}, {"i": 5, "j": 4, "h": 2}
+    rows = [rating(item, "m", "fit", str(score)) for item, score in without.items()]
+    rows += [rating(item, "m", "fit", str(score)) | {"condition": "article"} for item, score in with_article.items()]
+    rows += [rating(item, "m", "fine", "2") | {"rubric": "s"} for item in "ij"]
+    cursor = loaded(tmp_path, ratings=rows, images=[image_row("", image_id=name) for name in "hijk"])
+    view = View(a="m", b="m", ca=queries.EMPTY, cb="article", question="r/fit")
+    pairs, matrix = queries.side_by_side(cursor, view)
+    assert [(row["image_id"], row["a"], row["b"], row["distance"]) for row in pairs.rows] == [
+        ("i", "1", "5", 1), ("j", "4", "4", 0),
+    ]  # fmt: skip
+    assert matrix.shares == [("1", 0.5, 0), ("4", 0.5, 0.5), ("5", 0, 0.5)]
+    both = [(without[item], with_article[item]) for item in without if item in with_article]
+    (of_fit,) = queries.compared_questions(cursor, view)
+    assert of_fit == {
+        "name": "r/fit", "question": "fit", "n": len(both), "same": sum(a == b for a, b in both),
+        "mean_a": sum(a for a, _ in both) / 2, "mean_b": sum(b for _, b in both) / 2,
+        "difference": sum(b - a for a, b in both) / 2, "distance": sum(abs(b - a) / 4 for a, b in both) / 2,
+    }  # fmt: skip
+    (of_two,) = queries.compared_questions(cursor, View(a="m", b="m", ca=queries.EMPTY, question="r/fit", qb="s/fine"))
+    assert (of_two["n"], of_two["mean_a"], of_two["mean_b"]) == (2, 2.5, 2)
+    assert [row["name"] for row in queries.compared_questions(cursor, View(a="m", b="m"))] == ["r/fit", "s/fine"]
+    assert queries.compared_questions(cursor, View()) == []
+
+
+def test_two_runs_of_the_same_rater_are_two_raters(tmp_path: Path) -> None:
+    """Such as with another prompt; other tables of the two folders have no rating in common."""
+    for run, scores in (("first", "13"), ("second", "55")):
+        rows = [rating(item, "m", "fit", score) for item, score in zip("ij", scores, strict=True)]
+        write_table(tmp_path / run / "ratings" / "m", "ratings", rows)
+        write_table(tmp_path / run / "ratings" / "n", "ratings", [rating(run, "n", "fit", "1")])
+    write_table(tmp_path / "images", "images", [image_row("", image_id=name) for name in "ij"])
+    metrics = [{"metric": "mean_score", "dims": f'{{"rubric": "r", "question": "fit", "rater": "{rater}"}}', "n": 2}
+               for rater in "mn"]  # fmt: skip
+    cursor = loaded(tmp_path, metrics=metrics)
+    raters = {row["rater"] for row in queries.ratings(cursor, View()).rows}
+    assert raters == {"m (first)", "m (second)", "n"}
+    (compared,) = queries.compared_questions(cursor, View(a="m (first)", b="m (second)"))
+    assert (compared["n"], compared["same"], compared["difference"]) == (2, 0, 3)
+    # the report does not say of which run the number is
+    assert [bool(row["address"]) for row in queries.numbers(cursor, View()).rows] == [False, True]
+
+
 def test_lists_of_rows_have_pages(cursor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "ROWS_PER_PAGE", 3)
     ratings = queries.ratings(cursor, View(rater="p1", page="2"))
@@ -419,8 +463,9 @@ def test_what_cannot_be_viewed(place: str, tmp_path: Path) -> None:
     tables = loading.open_places([place, str(tmp_path)])
     assert list(tables.left_out) == [str(damaged)]
     write_table(tmp_path / "again", "ratings", [rating(RED, "m", "fit", "1")])
-    with pytest.raises(InputError, match="same key"):
-        loading.open_places([place, str(tmp_path)])
+    assert loading.open_places([place, str(tmp_path)]).runs == {
+        f"{place}/ratings/m": "R", f"{tmp_path}/again": tmp_path.name,
+    }  # fmt: skip
 
 
 def test_numbers_of_pictures_have_bounds_and_histograms(tmp_path: Path) -> None:
