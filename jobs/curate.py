@@ -92,7 +92,8 @@ def check(cfg: CurateConfig) -> None:
         check_least("unit_rows", cfg.unit_rows, 1)
     cfg.check()
     if cfg.near_duplicates != "keep" and cfg.images is None:
-        raise InputError("needs images=, a table of images with their phash", key="near_duplicates")
+        why = "needs images=, a table of images with their phash"
+        raise InputError(why, key="near_duplicates", value=cfg.near_duplicates)
     if cfg.select == "starter" and not cfg.ratings:
         why = "needs ratings=[…], tables with the pictures' sensitivity and sub-region"
         raise InputError(why, key="select", value="starter")

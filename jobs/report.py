@@ -151,7 +151,14 @@ def execute(cfg: ReportConfig) -> Manifest:
     return Manifest(manifest, lines)
 
 
-JOB = cli.Job("report", ReportConfig, execute, check=check, check_attributes=metric_settings.check_of_items)
+JOB = cli.Job(
+    "report",
+    ReportConfig,
+    execute,
+    check=check,
+    check_attributes=metric_settings.check_of_items,
+    pools=("reduce",),
+)
 
 if __name__ == "__main__":
     sys.exit(cli.main("report"))

@@ -1,7 +1,7 @@
 """A common interface to the encoders of open_clip and transformers: picture geometry, and the loaded model."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -38,14 +38,18 @@ class Tower(Protocol):
     """Interface of a loaded encoder, whose features are not normalised yet."""
 
     dim: int
-    row_bytes: int | None  # of a decoded picture; None if they differ by picture
     logit_scale: float | None  # factor of cosines before the softmax or sigmoid of its training
 
-    def rows(self, rows: "torch.Tensor | Sequence[bytes]") -> "torch.Tensor":
+    @property
+    def row_bytes(self) -> int | None:
+        """Bytes of a decoded picture; None if they differ by picture."""
+
+    def rows(self, rows: Any) -> "torch.Tensor":
         """Encode decoded pictures; return [n, dim] on the model's device.
 
         Args:
-            rows: uint8 [n, row_bytes] on the model's device; bytes on the CPU if their numbers differ.
+            rows: a tensor, uint8 [n, row_bytes] on the model's device; a sequence of n bytes objects if `row_bytes` is
+                None.
         """
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":

@@ -346,7 +346,9 @@ class HubTower:
         inputs = {"input_ids": tokens["input_ids"]}
         if not self._is_siglip:  # SigLIP was trained without a mask
             inputs["attention_mask"] = tokens["attention_mask"]
-        features: torch.Tensor = _pooled(self._model.get_text_features(**inputs))
+        features = _pooled(self._model.get_text_features(**inputs))
+        if features is None:
+            raise ModelError("has no vector for a whole text; use an encoder with a pooled output", self._encoder.name)
         return features
 
     @property
@@ -396,7 +398,8 @@ def model_class(config: Any) -> type:
     if type(config) not in mapping._model_mapping:
         return type(None)
     classes = mapping._model_mapping[type(config)]
-    return classes[0] if isinstance(classes, tuple) else classes
+    first: type = classes[0] if isinstance(classes, tuple) else classes
+    return first
 
 
 def has_text_tower(encoder: type) -> bool:
@@ -429,7 +432,7 @@ def _passed_dim(config: Any, size: tuple[int, int], model: str) -> int:
             vectors = picture_features(AutoModel.from_config(config).eval(), pixel_values=torch.zeros(1, 3, *size))
     except Exception:  # NaFlex models read numbers from their inputs; model files are untrusted
         vision = getattr(config, "vision_config", config)
-        return int(getattr(config, "projection_dim", None) or getattr(vision, "hidden_size", 0))
+        return int(getattr(config, "projection_dim", None) or getattr(vision, "hidden_size", None) or 0)
     if vectors is None:
         raise ModelError(
             f"{config.model_type} has no vector for a whole picture; use an encoder with a pooled output", model

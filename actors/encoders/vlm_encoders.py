@@ -119,8 +119,7 @@ class VlmEncoder(HubFiles):
 
         Not the instruction: queries may have another one than what they search.
         """
-        template = self.chat.processor.chat_template or self.chat.tokenizer.chat_template
-        digest = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(json.dumps(self.chat.template, sort_keys=True).encode()).hexdigest()[:16]
         pictures = in_one_line(getattr(self.chat.processor, "image_processor", None))
         return f"{pictures};max_pixels={MOST_PIXELS};template={digest};pooling=last"
 

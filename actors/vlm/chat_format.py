@@ -77,7 +77,7 @@ class ChatFormat:
         self.processor, self.tokenizer = processor, processor.tokenizer
         self.sees_pictures = bool(getattr(processor, "sees_pictures", True))
         processor_template = getattr(processor, "chat_template", None)
-        template = processor_template or self.tokenizer.chat_template
+        self.template = template = processor_template or self.tokenizer.chat_template
         if not template:
             raise ValueError("the model has no chat template; use an instruction-tuned model")
         renderer = processor if processor_template or not self.sees_pictures else self.tokenizer

@@ -145,6 +145,8 @@ class RatingCoder:
             versions = self.versions_of.setdefault(key, {})
             for rater, used in of_rater.items():
                 versions.setdefault(rater, set()).update(used)
+        for question in part.values:  # also those that nobody answered
+            self.values.setdefault(question, {})
         if self.ids is not None:
             self.ids.update(part.ids or {})
         return Recoding(
@@ -190,7 +192,7 @@ class RatingCoder:
 
     def _value_code(self, question: Key, answer: str) -> int:
         """Return the code of an answer; -1 once there are too many for a closed set."""
-        code_of = self.values.setdefault(question, {})
+        code_of = self.values[question]
         # one value more than a closed set may have, so that larger sets are detected
         if answer in code_of or len(code_of) <= MAX_LEVELS:
             return code_of.setdefault(answer, len(code_of))

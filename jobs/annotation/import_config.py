@@ -275,7 +275,8 @@ def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> 
         return cfg.question or None
     name = questionnaire.question(cfg.question)
     if questionnaire.names and name is None:
-        raise InputError(f"rubric {questionnaire.name} has {', '.join(questionnaire.sets)}", key="question")
+        why = f"rubric {questionnaire.name} has {', '.join(questionnaire.sets)}"
+        raise InputError(why, key="question", value=cfg.question)
     return name
 
 

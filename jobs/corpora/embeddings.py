@@ -222,7 +222,8 @@ def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
     """Raise InputError if a Parquet file lacks the id column or a column of the condition."""
     if cfg.id is not None:
         if cfg.id not in schema.names:
-            raise InputError(f"no such column in {uri}; it has {', '.join(schema.names)}", key="corpus.id")
+            why = f"no such column in {uri}; it has {', '.join(schema.names)}"
+            raise InputError(why, key="corpus.id", value=cfg.id)
         if pa.types.is_nested(kind := schema.field(cfg.id).type):
             raise InputError(f"is {kind} in {uri}; an id must be a text or a number", key="corpus.id", value=cfg.id)
     if cfg.where is not None:

@@ -190,7 +190,8 @@ def side_bar(cursor: "duckdb.DuckDBPyConnection", view: View, facets: Facets) ->
     of_numbers = {name.removeprefix(LOWEST).removeprefix(HIGHEST) for name, _ in view.bounds} & facets.numbers.keys()
     free = {name for name in of_one if not getattr(view, name)}
     views = [(view, free, facets.attributes.keys() - of_attributes, facets.numbers.keys() - of_numbers)]
-    views += [(replace(view, **{name: ""}), {name}, none, none) for name in of_one.keys() - free]
+    without: dict[str, View] = {"region": replace(view, region=""), "tag": replace(view, tag="")}
+    views += [(without[name], {name}, none, none) for name in of_one.keys() - free]
     for name in of_attributes:
         attributes_left = tuple(pair for pair in view.attributes if pair[0] != name)
         views.append((replace(view, attributes=attributes_left), none, {name}, none))

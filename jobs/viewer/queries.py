@@ -503,13 +503,14 @@ def _edges(polygon: str) -> list[tuple[float, float, float, float]]:
     Raises:
         InputError: it is not a list of three to `MOST_CORNERS` corners.
     """
-    corners = [tuple(_float("within", number) for number in corner.split(",")) for corner in polygon.split(";")]
-    if not FEWEST_CORNERS <= len(corners) <= MOST_CORNERS or {len(corner) for corner in corners} != {2}:
+    texts = [corner.split(",") for corner in polygon.split(";")]
+    if not FEWEST_CORNERS <= len(texts) <= MOST_CORNERS or {len(corner) for corner in texts} != {2}:
         raise InputError(
             f"must be {FEWEST_CORNERS} to {MOST_CORNERS} corners x,y separated by semicolons",
             key="within",
             value=polygon[:40],
         )
+    corners = [(_float("within", x), _float("within", y)) for x, y in texts]
     return [(*corner, *other) for corner, other in zip(corners, corners[1:] + corners[:1], strict=True)]
 
 

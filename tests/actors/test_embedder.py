@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import open_clip
@@ -179,7 +180,8 @@ def test_vectors_that_are_not_finite(decoder, embedder, monkeypatch):
 
 def test_out_of_memory_halves_the_batch_until_it_fits(decoder, caplog, monkeypatch):
     small = Embedder(EncoderSettings(MODEL, device="cpu"), batch_size=4)
-    encode = small._tower.pictures
+    tower: Any = small._tower
+    encode = tower.pictures
     asked, capacity = [], [1]
 
     def narrow(tensor):

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,10 +106,10 @@ def test_encoders_on_s3_are_those_of_their_folders(s3: str, tmp_path: Path, monk
         assert logit_scalars(model, pretrained=None) == logit_scalars(same, pretrained=None) is not None
         size = find_geometry(model, None).size
         pixels = torch.from_numpy(picture[..., : size[0], : size[1]])
-        one, other = (
-            load_tower(name, None, device=torch.device("cpu"), dtype="float32").pictures(pixels)
-            for name in (model, same)
-        )
+        towers: list[Any] = [
+            load_tower(name, None, device=torch.device("cpu"), dtype="float32") for name in (model, same)
+        ]
+        one, other = (tower.pictures(pixels) for tower in towers)
         assert torch.allclose(one, other, atol=1e-3)
     with pytest.raises(ValueError, match="includes its weights"):
         encoder_facts(f"{s3}/encoders/siglip-tiny", pretrained="webli")

@@ -60,7 +60,7 @@ def test_the_weights_of_that_commit_are_loaded(hub_cache: Path) -> None:
     assert facts.preprocessing == encoder_facts("local:siglip-tiny", pretrained=None).preprocessing
     check_weights(NAME, pretrained=pinned)
     assert logit_scalars(NAME, pretrained=pinned) == logit_scalars("local:siglip-tiny", pretrained=None) is not None
-    towers = [load_tower(*named, device=torch.device("cpu"), dtype="float32")
+    towers: list[Any] = [load_tower(*named, device=torch.device("cpu"), dtype="float32")
               for named in ((NAME, pinned), ("local:siglip-tiny", None))]  # fmt: skip
     noise = np.random.default_rng(1).integers(0, 255, (1, 3, 256, 256), np.uint8)
     with torch.inference_mode():

@@ -248,7 +248,7 @@ def test_sheets_of_a_drawn_part_give_the_papers_tables_of_all_pictures(tmp_path:
     for sheet in (tasks / "spreadsheet").glob("*.csv"):
         head, *asked = csv.reader(io.StringIO(sheet.read_text(encoding="utf-8-sig")))
         for row in asked:
-            row[head.index("value")] = truth[row[head.index("item_id")]].get(row[head.index("question")], "")
+            row[head.index("value")] = str(truth[row[head.index("item_id")]].get(row[head.index("question")], ""))
         with sheet.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([head, *asked])
     sheets = f"input={tasks}/spreadsheet/*.csv"
@@ -474,7 +474,7 @@ def test_pictures_are_items_or_belong_to_items(tmp_path: Path) -> None:
     assert (of_images.main.rows, of_images.images and of_images.images.rows) == (2, 3)
     assert (of_items.main.name, of_items.images and of_items.images.uri) == ("items", images)
     assert sources(input=items).images is None
-    with pytest.raises(InputError, match=r"^input=None: no table there"):
+    with pytest.raises(InputError, match=r"^input: no table there"):
         sources(input=None)
     folder = tmp_path / "pictures"
     assert write_pictures(of_images.images, names[1:], str(folder)) == 2

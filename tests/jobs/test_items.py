@@ -356,7 +356,7 @@ def test_a_mode_is_required(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_keys_of_another_mode_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def check(key: str) -> None:
-        assert f"{re.split('[.=]', key)[0]}=" in refused(folder, capsys, "input=f.csv", key)
+        assert re.match(f"error: {re.split('[.=]', key)[0]}[=:]", refused(folder, capsys, "input=f.csv", key))
 
     check_cases(check, ["context=gold", "input_items=T", "draw.n=3", "labels=[T]"])
 

@@ -81,7 +81,7 @@ def test_with_many_conditions_a_baseline_is_needed(tmp_path):
     results = metrics(tmp_path / "c", tables, "metrics.baseline_condition=''")
     assert {dims["first"] for name, dims, _ in results if name == "score_change"} == {""}
     assert "no condition → a" in (tmp_path / "c" / "out" / "index.html").read_text(encoding="utf-8")
-    with pytest.raises(InputError, match=r"metrics.baseline_condition='x': .* 'a', 'b', 'c', 'd'"):
+    with pytest.raises(InputError, match=r"metrics.baseline_condition=x: .* 'a', 'b', 'c', 'd'"):
         cli.execute("report", [f"ratings=[{tmp_path}/t*]", "metrics.baseline_condition=x", f"out={tmp_path}/no"])
     assert not (tmp_path / "no").exists()
 

@@ -76,10 +76,11 @@ def _separate_names(schema: type) -> set[str]:
     return set()
 
 
-def stage_keys() -> Iterator[HelpKey]:
-    """Yield the keys of each stage under `resources`, then those of Ray itself."""
-    texts = explanations(StageResources)
-    for name, kind in hints(StageResources).items():
+def stage_keys(stage: str | None = None) -> Iterator[HelpKey]:
+    """Yield the keys of this stage under `resources`, or of any pool of actors, then those of Ray itself."""
+    of_stage = hints(Resources)[stage] if stage else StageResources
+    texts = explanations(of_stage)
+    for name, kind in hints(of_stage).items():
         yield HelpKey(f"resources.STAGE.{name}", REST, _kind(kind), texts.get(name, ""))
     texts = explanations(Resources)
     for name, kind in hints(Resources).items():
@@ -154,7 +155,7 @@ def render(job: str, schema: type, *, pools: Sequence[str] = (), width: int | No
         ("Rarely needed:", [key for key in set_keys if key.rare]),
     ]
     if "resources" in groups(schema):
-        sections.append((f"STAGE: {', '.join(pools or stages())}; resources= sets:", list(stage_keys())))
+        sections.append((f"STAGE: {', '.join(pools or stages())}; resources= sets:", list(stage_keys(*pools[:1]))))
     return "\n\n".join(
         "\n".join([title, *(_lines(key, width) for key in entries)]) for title, entries in sections if entries
     )

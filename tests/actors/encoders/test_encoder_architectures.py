@@ -60,7 +60,7 @@ def write_tokenizer(folder: Path, **options: Any) -> dict[str, int]:
         model_max_length=LENGTH,
         **options,
     ).save_pretrained(folder)
-    return {f"{name}_token_id": number for name, number in ids.items()}
+    return {f"{name}_token_id": number for name, number in ids.items() if number is not None}
 
 
 def save(model: Any, processor: Any, folder: Path) -> None:
@@ -255,7 +255,7 @@ def plain_states(
 
 def test_an_embedder_made_from_a_vision_language_model() -> None:
     facts = encoder_facts(VLM, pretrained=None)
-    tower = load_tower(VLM, None, device=CPU, dtype="float32")
+    tower: Any = load_tower(VLM, None, device=CPU, dtype="float32")
     prepare = find_geometry(VLM, None).prepare
     shown = [picture for picture in pictures() if max(picture.size) < 200 * min(picture.size)]
     expected = normal(torch.stack([plain_states([{"type": "image"}], [picture]) for picture in shown]))
@@ -276,7 +276,7 @@ def test_an_embedder_made_from_a_vision_language_model() -> None:
 
 
 def test_inputs_that_change_in_a_batch_pass_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    tower = load_tower(VLM, None, device=CPU, dtype="float32")
+    tower: Any = load_tower(VLM, None, device=CPU, dtype="float32")
     sizes: list[int] = []
     right = type(tower)._pass
 

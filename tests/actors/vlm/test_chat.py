@@ -302,7 +302,7 @@ def test_a_template_for_tools_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Tokenizer, "apply_chat_template", without_tools)
     with pytest.raises(ValueError, match=r"does not render a question .*TypeError.* use a template without tools"):
-        ChatEncoder(TextProcessor(Tokenizer()))  # type: ignore[arg-type]
+        ChatEncoder(TextProcessor(Tokenizer()))
 
 
 def test_turns_of_text_models_are_paragraphs() -> None:

@@ -349,9 +349,9 @@ def test_the_kernels_agree() -> None:
     torch.manual_seed(0)
     query, key, value = (torch.randn(2, 3, n, 16) for n in (7, 11, 11))
     mask = torch.zeros(2, 1, 7, 11).masked_fill_(torch.rand(2, 1, 7, 11) < 0.4, torch.finfo(torch.float32).min)
-    for arguments in ({}, {"mask": mask}):
-        one = attention._on_cpu(query, key, value, scale=0.3, **({"mask": None} | arguments), causal=False)
-        other = attention._plain(query, key, value, scale=0.3, **({"mask": None} | arguments), causal=False)
+    for one_mask in (None, mask):
+        one = attention._on_cpu(query, key, value, scale=0.3, mask=one_mask, causal=False)
+        other = attention._plain(query, key, value, scale=0.3, mask=one_mask, causal=False)
         assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(one, other, strict=True))
     one = attention._on_cpu(query, key[:, :, :7], value[:, :, :7], scale=0.3, mask=None, causal=True)
     other = attention._plain(query, key[:, :, :7], value[:, :, :7], scale=0.3, mask=None, causal=True)

@@ -192,7 +192,7 @@ def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
     ):
         read([])
     with pytest.raises(
-        InputError, match=re.escape("ratings=: none of the 1 ratings of sensitive is about these pictures")
+        InputError, match=re.escape("ratings: none of the 1 ratings of sensitive is about these pictures")
     ):
         read([model("x", 3), century_rating("x", "sub_region", "Caribbean")])
     with pytest.raises(InputError, match=re.escape("starter.question=sub_region: its answers have no score")):

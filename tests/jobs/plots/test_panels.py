@@ -150,7 +150,7 @@ def test_a_scatter_of_equal_numbers_has_readable_ticks_and_its_own_ends() -> Non
     axes.figure.canvas.draw()
     assert axes.xaxis.get_offset_text().get_text() == ""
     axes = drawn(Scatter(close, [0, 1, 1], Fit(0, 1), x_bounds=(0, 1)))
-    assert (axes.get_xlim(), list(axes.lines[-1].get_xdata())) == ((0, 1), [0, 1])
+    assert (axes.get_xlim(), np.asarray(axes.lines[-1].get_xdata()).tolist()) == ((0, 1), [0, 1])
 
 
 def test_tiles_are_coloured_up_to_the_highest_share() -> None:

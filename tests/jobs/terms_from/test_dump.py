@@ -230,7 +230,7 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_bytes(b"{}")
     with pytest.raises(InputError, match="no file named"):
         dump.units(TermsSource("wikidata", str(tmp_path / "c.txt")))
-    with pytest.raises(InputError, match=r"source\.path=: required"):
+    with pytest.raises(InputError, match=r"source\.path: required"):
         dump.units(TermsSource("wikidata", None))
     with pytest.raises(InputError, match="unit_mb=0"):
         dump.units(TermsSource("wikidata", str(tmp_path / "a.json"), unit_mb=0))

@@ -23,7 +23,7 @@ def test_tables_are_counted_by_name_and_what_is_left_out_is_named(capsys: pytest
     source: Any = SimpleNamespace
     tables = ViewedTables(
         {"ratings": [source(rows=1200), source(rows=34)], "images": [], "texts": [source(rows=1)]},
-        {"T": "T: a trial run", "U": "U: not done"},
+        left_out={"T": "T: a trial run", "U": "U: not done"},
     )
     opening._show(tables, source(others=["E"]))
     assert capsys.readouterr().out.splitlines() == [

@@ -17,6 +17,7 @@ from actors.loglik_rater import LoglikRater, LoglikSettings
 from actors.preparers import PromptPreparer, RubricPreparer
 from actors.reasoning_judge import ANSWER_LINE, REASONING_INSTRUCTION, ReasoningJudge
 from actors.vlm import loading
+from actors.vlm.generation import TextGenerator
 from actors.vlm.scoring_requests import Scores
 from actors.vlm.settings import ClosedSettings, ContextSettings, ModelSettings, ReasoningSettings
 from jobs.checkpoints import tested
@@ -233,6 +234,7 @@ class Comparison:
                 refusals={"en": {"refusal": ["^I cannot"]}},
             )
             writer = Generator(settings, model=self.settings, prompt="tell", prompt_hash="h", threads=1)
+            assert isinstance(writer.engine, TextGenerator)
             writer.engine.ends = []  # all texts have the same length
             texts: list[Any] = []
             generate = writer.engine.generate
