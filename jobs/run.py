@@ -21,7 +21,7 @@ from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.configuration.resources import RayConfig, Resources
 from jobs.runtime.outcomes import Plan
-from jobs.runtime.pipeline import pipeline_checks, pipeline_commands, pipeline_plan, pipelines
+from jobs.runtime.pipeline import pipeline_plan, pipelines
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
 from jobs.runtime.planning.spending import check_budget, left_of
 from jobs.runtime.process import console
@@ -89,9 +89,9 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
         raise InputError(f"no such job {unknown[0]}; must be one of {', '.join(allowed)}", key="profile")
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
     pipelines.check_outputs(steps, loaded)
-    problems = pipeline_checks.problems(cfg.pipeline, loaded, [overrides for _, overrides in prepared])
+    problems = pipeline_plan.problems(cfg.pipeline, loaded, [overrides for _, overrides in prepared])
     if cfg.plan:
-        commands_of_steps = pipeline_commands.lines(steps, loaded, cfg.resources)
+        commands_of_steps = pipeline_plan.commands(steps, loaded, cfg.resources)
         plans = pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan))
         return Plan([*commands_of_steps, *plans, *(f"the run would be refused: {error}" for error in problems)])
     if (problem := next(problems, None)) is not None:

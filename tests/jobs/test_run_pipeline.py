@@ -14,7 +14,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config
 from jobs.runtime.configuration.resources import RayConfig
 from jobs.runtime.outcomes import show
-from jobs.runtime.pipeline import pipeline_checks
+from jobs.runtime.pipeline import pipeline_plan
 from jobs.runtime.pipeline.pipelines import PipelineConfig, ProfileConfig, Step
 
 CENTURY = ("mine", "curate", "fetch", "curate", "fetch", "embed", "judge", "curate", "report")
@@ -26,7 +26,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
     seen: dict[str, Any] = {}
 
     execute = cli.job("run").execute
-    monkeypatch.setattr(pipeline_checks, "problems", lambda *_: iter(()))  # the inputs do not exist
+    monkeypatch.setattr(pipeline_plan, "problems", lambda *_: iter(()))  # the inputs do not exist
     monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg, _: seen.__setitem__(name, cfg))
     show(execute(config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, *overrides])))
     return {name: cfg for name, cfg in seen.items() if not getattr(cfg, "plan", False)}
@@ -199,7 +199,7 @@ def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> N
 
     execute = cli.job("run").execute
     monkeypatch.setattr(cli, "execute_loaded", lambda name, cfg, _: seen.append((name, cfg)))
-    monkeypatch.setattr(pipeline_checks, "problems", lambda *_: iter(()))  # the inputs do not exist
+    monkeypatch.setattr(pipeline_plan, "problems", lambda *_: iter(()))  # the inputs do not exist
     arguments = ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s", "pipeline.inputs.dates=[year]"]
     execute(config.load("run", RunConfig, arguments))
     ranks = ["embed", "embed", "embed", "embed", "tric rank", "tric rank"]

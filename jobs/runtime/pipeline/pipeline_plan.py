@@ -1,20 +1,25 @@
-"""The plans of a pipeline's steps and their sums.
+"""What a run would do, before it starts: its steps as commands, their plans with sums, and what is wrong with them.
 
 A step that reads the table of an earlier step can be planned only once that table is complete, because its units and
 rows are unknown before.
 """
 
+import functools
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from actors.quantities import quantity
 from jobs.errors import InputError
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration import config, config_files
+from jobs.runtime.configuration.key_values import literal
+from jobs.runtime.configuration.resources import Resources
 from jobs.runtime.outcomes import Manifest, Plan, PlannedTable
 from jobs.runtime.pipeline import pipelines
-from jobs.runtime.pipeline.pipelines import Step
+from jobs.runtime.pipeline.pipelines import PipelineConfig, Step
 from jobs.runtime.planning import estimates
 from jobs.runtime.planning.estimates import PlanSums
 from jobs.runtime.process import console
@@ -121,3 +126,80 @@ def lines(plans: Sequence[StepPlan]) -> Iterator[str]:
 def _amounts(units: int, rows: int, size: int, done: int) -> str:
     all_rows = f"{quantity(rows, 'row')}, " if rows else ""
     return f"{quantity(units, 'unit')}, {all_rows}{size / 1e6:,.1f} MB, {done:,} units done, {units - done:,} left"
+
+
+def problems(
+    pipeline: PipelineConfig, loaded: Sequence[Any], overrides: Sequence[Sequence[str]]
+) -> Iterator[InputError]:
+    """Yield an error for each wrong value, with the key that the user typed.
+
+    Args:
+        loaded, overrides: the configurations of the steps, and what they were loaded from.
+    """
+    try:
+        pipelines.check_files(pipeline)
+    except InputError as error:
+        yield error
+        return  # the steps that read the file would say the same
+    for step, config_of_step, of_step in zip(pipeline.steps, loaded, overrides, strict=True):
+        try:
+            with pipelines.inputs_named(step):
+                cli.check_loaded(step.job, config_of_step, of_step)
+                _check_attributes(step, config_of_step, pipeline.steps, loaded)
+        except InputError as error:
+            yield error
+
+
+def _check_attributes(step: Step, config_of_step: Any, steps: Sequence[Step], loaded: Sequence[Any]) -> None:
+    """Check the attributes that a step reads, if all its items come from files of the user."""
+    if (check := cli.job(step.job).check_attributes) is None:
+        return
+    attributes = {}
+    for other, writer in zip(steps, loaded, strict=True):
+        if of_items := cli.job(other.job).attributes:
+            with pipelines.inputs_named(other):
+                attributes[locations.join(locations.absolute(writer.out), "items")] = of_items(writer)
+    read = [attributes.get(locations.absolute(uri)) for uri in config_of_step.items]
+    if read and None not in read:
+        check(config_of_step, {name for names in read for name in names or ()})
+
+
+def commands(steps: Sequence[Step], loaded: Sequence[Any], resources: Resources) -> Iterator[str]:
+    """Yield the steps, whose configurations are `loaded`, as commands that can be run one by one."""
+    for step, config_of_step in zip(steps, loaded, strict=True):
+        changed = _run_keys(resources, step, config_of_step)
+        keys = [f"{key}={_as_typed(value)}" for key, value in (step.set | changed).items()]
+        yield f"remine {step.job} {shlex.join(keys)}"
+
+
+def _run_keys(resources: Resources, step: Step, config_of_step: Any) -> dict[str, Any]:
+    """Return the keys of a step that the run's keys change; `resources=NAME` if a file of conf/ has these resources."""
+    step_overrides = [f"{key}={literal(value)}" for key, value in step.set.items()]
+    without_run = pipelines.leaves(asdict(config.load(step.job, cli.job(step.job).schema, step_overrides)))
+    with_run = pipelines.leaves(asdict(config_of_step))
+    changed = {key: value for key, value in with_run.items() if value != without_run[key]}
+    if any(key.startswith("resources.") for key in changed) and (name := _resources_name(resources)):
+        changed = {key: value for key, value in changed.items() if not key.startswith("resources.")}
+        return changed | {"resources": name}
+    return changed
+
+
+def _resources_name(resources: Resources) -> str | None:
+    """Return the name of the file of conf/resources with these resources; None if there is none."""
+    return next((name for name, of_file in _named_resources().items() if of_file == resources), None)
+
+
+@functools.cache
+def _named_resources() -> dict[str, Resources]:
+    """Return the resources of each file of conf/resources, by its name."""
+    return {
+        name: config.built(Resources, config.compose("run", cli.job("run").schema, [f"resources={name}"])["resources"])
+        for name in config_files.options("resources", None)
+    }
+
+
+def _as_typed(value: Any) -> str:
+    """Return `value` as a user types it: texts without quotes."""
+    if isinstance(value, list):
+        return f"[{','.join(_as_typed(entry) for entry in value)}]"
+    return value if isinstance(value, str) else literal(value)
