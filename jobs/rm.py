@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 
 from actors.quantities import quantity
 from jobs.errors import InputError
-from jobs.inventory.found import FoundTable, find_all, size
-from jobs.inventory.removal import leftovers, remove_leftovers, remove_table
+from jobs.inventory.found import FoundTable, find_all, leftovers, remove_leftovers, remove_table, size
 from jobs.runtime.command_line import cli
 from jobs.runtime.process.console import confirm, say
 

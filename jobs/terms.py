@@ -15,8 +15,8 @@ import sys
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import check_plan
 from jobs.runtime.outcomes import Manifest, Plan
-from jobs.terms_from.graph_choice import write_terms
 from jobs.terms_from.graph_passes import GraphInput, write_entities
+from jobs.terms_from.graph_terms import write_terms
 from jobs.terms_from.model_terms import write_model_terms
 from jobs.terms_from.terms_config import LANGUAGE_MODEL, TermSourcesConfig
 from jobs.workers.wikidata import ClassUnit, EntityUnit

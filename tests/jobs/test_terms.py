@@ -12,7 +12,7 @@ from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import load
 from jobs.runtime.outcomes import Plan
 from jobs.store.reading import open_table
-from jobs.terms_from import graph_choice
+from jobs.terms_from import graph_terms
 from jobs.terms_from.terms_config import TermSourcesConfig
 from jobs.workers.wikidata import EntityUnit
 from tests.cases import check_cases
@@ -192,7 +192,7 @@ def test_a_second_run_does_nothing_and_an_unfinished_one_is_continued(
 def test_entities_are_chosen_again_without_the_dump(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(graph_choice, "ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(graph_terms, "ROWS_AT_A_TIME", 2)
     run(tmp_path)
     keys = [f"entities={tmp_path}/out/entities", concepts(tmp_path)]
     cli.execute("terms", [*keys, f"out={tmp_path}/strip", "punctuation=strip", "names=[label]"])

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
-from jobs.testbed.s3_server import HOST, S3Server, answers, server_environment
+from jobs.testbed.loopback_s3 import HOST, S3Server, answers, server_environment
 
 PROGRAM = "REMINE_JUICEFS"  # the environment variable that names it
 

@@ -6,8 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 from jobs.store.files.faults import CHECKSUM_SETTINGS
-from jobs.testbed.loopback_s3 import LoopbackS3
-from jobs.testbed.s3_server import S3Server
+from jobs.testbed.loopback_s3 import LoopbackS3, S3Server
 from tests.s3_servers import juicefs, radosgw
 
 CHECKSUMS = dict(setting.split("=") for setting in CHECKSUM_SETTINGS.split())

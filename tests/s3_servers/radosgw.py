@@ -10,7 +10,7 @@ import subprocess
 import uuid
 from collections.abc import Mapping
 
-from jobs.testbed.s3_server import HOST, S3Server, answers, server_environment
+from jobs.testbed.loopback_s3 import HOST, S3Server, answers, server_environment
 
 PROGRAMS = ("ceph", "ceph-mon", "ceph-osd", "monmaptool", "radosgw", "radosgw-admin")
 MEMORY_BYTES = 1 << 30  # of all objects

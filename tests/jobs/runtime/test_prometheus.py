@@ -19,7 +19,7 @@ from ray._private.ray_constants import PROMETHEUS_SERVICE_DISCOVERY_FILE
 
 from jobs.runtime.prometheus import JOB, METRICS, JobMetrics
 from jobs.store.counts import Counts, Failure
-from jobs.testbed.s3_server import free_ports
+from jobs.testbed.loopback_s3 import free_ports
 from tests.jobs.runtime.cluster.numbered_pictures import run_numbered
 
 ROOT = Path(__file__).resolve().parents[3]
