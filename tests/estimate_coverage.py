@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.intervals import Interval, Units
-from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_mean, estimate_ratio
+from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_f1, estimate_mean
 from jobs.runtime.selection.draws import WeightedDrawConfig, draw_probabilities, with_floor
 
 Floats = NDArray[np.float64]
@@ -94,10 +94,9 @@ def of_judge(
         return estimate_mean(rated_right, combined(rated_right, features, part), part, is_share=True), float(
             right.mean()
         )
-    hits, either = 2 * claims * truth, claims + truth
-    rated_hits, rated_either = (np.where(rated, values, np.nan) for values in (hits, either))
-    estimate = estimate_ratio(rated_hits, rated_either, lambda linear: combined(linear, features, part), part)
-    return estimate, float(hits.sum() / either.sum())
+    of_people = np.where(rated, truth, np.nan)
+    estimate = estimate_f1(claims, of_people, lambda linear: combined(linear, features, part), part)
+    return estimate, float(2 * (claims @ truth) / (claims + truth).sum())
 
 
 def world(case: Case, rng: np.random.Generator) -> tuple[Floats, Floats, NDArray[np.int64]]:

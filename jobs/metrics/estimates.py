@@ -17,7 +17,7 @@ from jobs.metrics.majority import majority
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, no_rated_item, undefined
 from jobs.metrics.model_scores import EPSILON, RaterGroup, means_of
 from jobs.metrics.partial_pooling import pooled_metrics
-from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_mean, estimate_ratio
+from jobs.metrics.prediction_powered import RandomPart, SetEstimate, combined, estimate_f1, estimate_mean
 from jobs.metrics.rated_question import PEOPLE, AssignedItems, RatedQuestion
 from jobs.metrics.rating_plans import (
     BOTH,
@@ -435,16 +435,14 @@ def _f1(
     claims: Floats, holds: Floats, features: Floats, part: RandomPart, *, judged: Bools, dims: Mapping[str, str]
 ) -> Iterator[Metric]:
     """Yield F1 of float64[items] `claims` of a judge; `holds` is NaN where people gave no answer."""
-    claimed, right, members = claims[judged], holds[judged], part.of(judged)
-    hits = np.where(np.isnan(right), np.nan, 2 * claimed * np.nan_to_num(right))
-    either = np.where(np.isnan(right), np.nan, claimed + np.nan_to_num(right))
-    ratio = estimate_ratio(hits, either, lambda linear: combined(linear, features[judged], members), members)
-    if ratio is None:
+    members = part.of(judged)
+    f1 = estimate_f1(claims[judged], holds[judged], lambda linear: combined(linear, features[judged], members), members)
+    if f1 is None:
         reason = "nothing is positive, for people or for the judge, among people's items"
         yield undefined(_F1, reason, coverage=0.0, dims={**dims, "source": BOTH})
         return
     of_answer = f": {dims['answer']}" if "answer" in dims else ""
-    yield from _metrics(_F1, ratio, dims, of_kind=_F1.label + of_answer)
+    yield from _metrics(_F1, f1, dims, of_kind=_F1.label + of_answer)
 
 
 def _accuracy(

@@ -30,6 +30,7 @@ FOLDS = 10  # of the units, for the weights of several predictors
 DISCORDANT = 0.5
 T = "Student's t between {units} 95%, set of {items:,} items"
 SCORE = "wilson 95%, design effect of {units}, set of {items:,} items"
+F1 = "wilson 95% of the Jaccard index, design effect of {units}, set of {items:,} items"
 
 
 @dataclass(frozen=True)
@@ -147,32 +148,49 @@ def estimate_mean(
     )
 
 
-def estimate_ratio(
-    numerator: Floats, denominator: Floats, predict: Callable[[Floats], Floats | None], part: RandomPart
+def estimate_f1(
+    claims: Floats, holds: Floats, predict: Callable[[Floats], Floats | None], part: RandomPart
 ) -> SetEstimate | None:
-    """Return the estimate of a ratio of two means over all items, such as F1; None if it is 0 / 0 in the part.
+    """Return the estimate of a judge's F1 over all items; None if nothing is positive in the part.
 
-    The ratio is estimated as the mean of its linearization (Särndal, Swensson and Wretman 1992, section 5.6).
+    F1 is estimated as the mean of its linearization (Särndal, Swensson and Wretman 1992, section 5.6). Its interval is
+    Wilson's of the Jaccard index J, the share of right ones among the items that are positive for people or the judge:
+    F1 = 2 J / (1 + J).
 
     Args:
-        numerator, denominator: float64[items], NaN where people gave no answer.
+        claims: float64[items], 1 where the judge's answer is positive, otherwise 0.
+        holds: float64[items], 1 where people's is, otherwise 0; NaN where they gave none.
         predict: function from the linearized answers, float64[items] with NaN, to predictions of all, see `combined`.
     """
-    rated = ~np.isnan(numerator)
-    weight = 1 / part.probability[rated]
-    mean = float(weight @ denominator[rated]) / weight.sum()
-    if not mean > 0:
+    hits, either = claims * holds, claims + holds
+    positive = either > 0  # not where NaN
+    if not positive.any():
         return None
-    ratio = float(weight @ numerator[rated]) / (mean * weight.sum())
-    linear = (numerator - ratio * denominator) / mean
+    rated = ~np.isnan(holds)
+    index, of_rated = _UnitSums.of(hits[positive], part.of(positive)), part.of(rated)
+    f1 = _f1_of(index.mean)
+    weight = 1 / of_rated.probability
+    linear = (2 * hits - f1 * either) * weight.sum() / float(weight @ either[rated])
     estimate = estimate_mean(linear, predict(linear), part)
+    both = min(1.0, max(0.0, f1 + estimate.value))
+    residuals = replace(estimate.residuals, value=both, index=index)
+    few, freedom = too_few(estimate.units, part.units.name), residuals.sums.freedom
+    method = F1.format(units=part.units.name, items=estimate.items)
+    of_people = few or residuals.f1_interval(f1, estimate.people_error**2, freedom, method)
+    of_both = few or residuals.f1_interval(both, estimate.error**2, freedom - 1, method)
+    people = replace(
+        estimate, value=f1, interval=of_people, people=f1, people_interval=of_people,
+        factor=0.0, error=estimate.people_error, residuals=replace(residuals, value=f1, of_judge=None),
+    )  # fmt: skip
+    if not estimate.factor or _width(of_both) >= _width(of_people):
+        return people
     return replace(
-        estimate,
-        value=min(1.0, max(0.0, ratio + estimate.value)),
-        interval=_moved(estimate.interval, ratio),
-        people=ratio,
-        people_interval=_moved(estimate.people_interval, ratio),
+        people, value=both, interval=of_both, factor=estimate.factor, error=estimate.error, residuals=residuals
     )
+
+
+def _f1_of(jaccard: float) -> float:
+    return 2 * jaccard / (1 + jaccard)
 
 
 def combined(truth: Floats, predictors: Floats, part: RandomPart) -> Floats | None:
@@ -333,6 +351,7 @@ class _Residuals:
     Attributes:
         sums: people's answers; `value`: the estimate; `is_share`: whether its interval is Wilson's.
         of_judge: float64[units], see `_UnitSums.of_judge`, multiplied by `factor`; None: without judges.
+        index: of F1, whether the positive items are right.
     """
 
     sums: _UnitSums
@@ -340,6 +359,21 @@ class _Residuals:
     is_share: bool
     of_judge: Floats | None = None
     factor: float = 0.0
+    index: _UnitSums | None = None
+
+    def f1_interval(
+        self, value: float, variance: float, freedom: float, method: str = "", times: float = 1
+    ) -> Interval:
+        """Return the interval of F1 from the variance of its linearization, for `times` as many items."""
+        assert self.index is not None
+        alone = self.sums.variance(self.sums.deviation, times)
+        of_index = self.index.variance(self.index.deviation, times)
+        if alone > 0:
+            of_index *= variance / alone
+        interval = self.index.wilson(value / (2 - value), of_index, freedom, method, times)
+        if interval.low is None or interval.high is None:
+            return interval
+        return replace(interval, low=_f1_of(interval.low), high=_f1_of(interval.high), units=self.sums.units)
 
     def variances(self, times: float) -> tuple[float, float]:
         """Return the variances with and without judges, for `times` as many items."""
@@ -353,7 +387,8 @@ class _Residuals:
         """Return half the lengths of the intervals with and without judges, for `times` as many items."""
         freedom = times * (self.sums.freedom + 1) - 1
         with_judges, alone = self.variances(times)
-        without = self._half_width(self.sums.mean, alone, freedom, times)
+        mean = self.sums.mean if self.index is None else _f1_of(self.index.mean)
+        without = self._half_width(mean, alone, freedom, times)
         if self.of_judge is None:
             return without, without
         return min(without, self._half_width(self.value, with_judges, freedom - 1, times)), without
@@ -361,6 +396,12 @@ class _Residuals:
     def _half_width(self, value: float, variance: float, freedom: float, times: float) -> float:
         if times * (self.sums.units) < MIN_UNITS:
             return math.nan
+        if self.index is not None:
+            return (
+                _width(self.f1_interval(value, variance, freedom, times=times)) / 2
+                if self.sums.unseen_of(times).any()
+                else 0.0
+            )
         if not variance > 0 and (not self.is_share or not self.sums.unseen_of(times).any()):
             return 0.0 if times > 1 else math.nan
         if not self.is_share:
@@ -377,9 +418,3 @@ def _quantile(freedom: float) -> float:
 
 def _width(interval: Interval) -> float:
     return math.inf if interval.low is None or interval.high is None else interval.high - interval.low
-
-
-def _moved(interval: Interval, by: float) -> Interval:
-    if interval.low is None or interval.high is None:
-        return interval
-    return replace(interval, low=min(1.0, max(0.0, interval.low + by)), high=min(1.0, max(0.0, interval.high + by)))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
-from jobs.metrics.intervals import Units
-from jobs.metrics.prediction_powered import RandomPart, combined, estimate_mean, estimate_ratio
+from jobs.metrics.intervals import Units, wilson
+from jobs.metrics.prediction_powered import RandomPart, combined, estimate_f1, estimate_mean
 from tests.estimate_coverage import Case, cases, of_pictures, read_pictures, simulate
 
 DATA = Path(os.environ.get("REMINE_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
@@ -18,6 +19,10 @@ RATINGS = DATA / "dsg"
 
 def part_of(rated, units=None):
     return RandomPart(np.full(len(rated), rated.mean()), units or Units.single(len(rated), "pictures"))
+
+
+def bounds(interval):
+    return [interval.low, interval.high]
 
 
 def study(seed=0, items=400, n=80):
@@ -128,22 +133,31 @@ def test_several_judges_are_combined_by_weights_of_other_units():
     assert combined(y, np.full((400, 2), 1.0), part_of(rated)) is None
 
 
-def test_a_ratio_is_that_of_both_estimates():
-    """F1 over all items: without a judge the ratio of people's sums."""
+def test_f1_is_that_of_both_and_its_interval_wilsons_of_the_jaccard_index():
     rng = np.random.default_rng(3)
     holds, claims = rng.random(500) < 0.3, rng.random(500) < 0.4
     claims = np.where(rng.random(500) < 0.7, holds, claims)
     rated = np.arange(500) % 4 == 0
     hits, either = 2.0 * (holds & claims), holds.astype(float) + claims
-    of_hits, of_either = (np.where(rated, values, np.nan) for values in (hits, either))
-    people = hits[rated].sum() / either[rated].sum()
-    alone = estimate_ratio(of_hits, of_either, lambda linear: None, part_of(rated))
+    of_claims, of_people = claims.astype(float), np.where(rated, holds, np.nan)
+    f1 = hits[rated].sum() / either[rated].sum()
+    alone = estimate_f1(of_claims, of_people, lambda linear: None, part_of(rated))
     assert alone is not None
-    assert [alone.value, alone.people] == pytest.approx([people, people])
-    exact_judge = estimate_ratio(of_hits, of_either, lambda linear: hits - people * either, part_of(rated))
+    assert [alone.value, alone.people] == pytest.approx([f1, f1])
+    positive = int((either[rated] > 0).sum())
+    trials = (positive - 1) / 0.75  # a quarter of the set was rated
+    jaccard = wilson(hits[rated].sum() / 2 / positive * trials, trials, z=stdtrit(124, 0.975))
+    assert bounds(alone.interval) == pytest.approx([2 * j / (1 + j) for j in jaccard])
+    assert alone.expected(alone.n)[1] == pytest.approx(np.diff(bounds(alone.interval))[0] / 2)
+    exact_judge = estimate_f1(of_claims, of_people, lambda linear: hits - f1 * either, part_of(rated))
     assert exact_judge is not None
     assert exact_judge.value == pytest.approx(hits.sum() / either.sum(), abs=0.005)
-    assert estimate_ratio(of_hits * 0, of_either * 0, lambda linear: None, part_of(rated)) is None
+    assert exact_judge.expected(exact_judge.n)[0] == pytest.approx(np.diff(bounds(exact_judge.interval))[0] / 2)
+    assert estimate_f1(of_claims * 0, of_people * 0, lambda linear: None, part_of(rated)) is None
+    right = estimate_f1(np.where(rated, holds, of_claims), of_people, lambda linear: None, part_of(rated))
+    assert right is not None
+    assert right.value == right.interval.high == 1
+    assert 0.8 < bounds(right.interval)[0] < 0.97
 
 
 def test_a_hundred_thousand_items_take_less_than_a_second():
@@ -166,7 +180,7 @@ def check(case, draws):
     outcome = simulate(case, draws)
     error = 3 * np.sqrt(0.05 * 0.95 / draws)
     exact = case.judge == "perfect" or case.kind == "rare"  # an interval cannot be narrower than Wilson's
-    least = 0.92 if case.kind in ("f1", "rare") else 0.94  # few answers decide: docs/estimates.md
+    least = 0.92 if case.kind == "rare" else 0.94  # few answers decide: docs/estimates.md
     assert outcome.both >= least - error, (case, outcome)
     assert exact or outcome.both <= 0.97 + error, (case, outcome)
     assert outcome.width <= 1.0001, (case, outcome)
