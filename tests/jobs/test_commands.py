@@ -93,9 +93,7 @@ def cluster_texts() -> dict[str, str]:
     """Files and pages with commands for a cluster, which begin with `python -m jobs.`."""
     places = ("cluster", "deploy/cluster/gcp", "deploy/cluster/on-premises", "deploy/kubernetes/raycluster")
     texts = {f"{name}.yaml": (ROOT / f"{name}.yaml").read_text("utf-8") for name in places}
-    texts |= {
-        name: re.sub(r"^remine .*", "", blocks_of(ROOT / name), flags=re.M) for name in ("README.md", "docs/cluster.md")
-    }
+    texts["docs/cluster.md"] = re.sub(r"^remine .*", "", blocks_of(ROOT / "docs/cluster.md"), flags=re.M)
     job = yaml.safe_load((ROOT / "deploy/kubernetes/rayjob.yaml").read_text("utf-8"))
     return texts | {"deploy/kubernetes/rayjob.yaml": " ".join(job["spec"]["entrypoint"].split())}
 
