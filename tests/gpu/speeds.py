@@ -24,7 +24,6 @@ def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dic
     need("open_clip")
     from actors.embedder import BATCHES_PER_CALL, Embedder, PictureDecoder
     from actors.encoders.encoder_sources import EncoderSettings
-    from actors.encoders.towers import find_geometry
     from tests.benchmarks.suites.embed import config_of, small_config, write_model
 
     batch = 8 if tiny else 256
@@ -39,9 +38,8 @@ def embed(name: str, device: Any, rates: dict[str, float], *, tiny: bool) -> dic
     times = 1 if tiny else BATCHES_PER_CALL
     rows = pa.concat_tables([decoded] * times)
     whole = seconds(device, lambda: embedder(rows)) / times
-    size = find_geometry(settings.checkpoint, None).size
-    pixels = torch.zeros((batch, 3, *size), dtype=torch.uint8, device=device)
     tower: Any = embedder._tower
+    pixels = torch.zeros((batch, 3, *tower.size), dtype=torch.uint8, device=device)
     tower._model.requires_grad_(False)  # the counter would look for gradients
     with torch.inference_mode():
         alone = seconds(device, lambda: tower.pictures(pixels))
