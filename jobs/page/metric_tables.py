@@ -209,7 +209,7 @@ def _same(
     return all(whole[key] == single[key] for key in shared) and any(single[key][0] is not None for key in shared)
 
 
-def _table(topic: Topic, metrics: Iterable[Metric], name: str) -> MetricTable | None:
+def _table(topic: Topic, metrics: Sequence[Metric], name: str) -> MetricTable | None:
     cells: dict[str, dict[str, Metric]] = {}
     columns: dict[str, None] = {}
     rows: dict[str, tuple[int, int]] = {}
@@ -228,12 +228,16 @@ def _table(topic: Topic, metrics: Iterable[Metric], name: str) -> MetricTable | 
     notes = dict.fromkeys(str(f.reason) for f in explained if f.value is None)
     remarks = _remarks(f for f in explained if f.value is not None and kind_of(f).interval)
     if topic == Topic.FITNESS:
-        remarks = (*fitness_sentences([f for line in cells.values() for f in line.values()]), *remarks)
+        remarks = (*fitness_sentences([f for line in cells.values() for f in line.values()], metrics), *remarks)
     return MetricTable(name, topic, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
 
 
-def fitness_sentences(metrics: Iterable[Metric]) -> Iterator[str]:
-    """Yield a sentence per judge that says whether it is fit to replace people, with the numbers behind it."""
+def fitness_sentences(metrics: Iterable[Metric], others: Sequence[Metric] = ()) -> Iterator[str]:
+    """Yield a sentence per judge that says whether it is fit to replace people, with the numbers behind it.
+
+    Args:
+        others: metrics of the same question, of which those of the judge's orders are named.
+    """
     of_judge: dict[str, dict[str, Metric]] = {}
     for metric in metrics:
         by_name = of_judge.setdefault(metric.dims.get("rater", ""), {})
@@ -258,10 +262,38 @@ def fitness_sentences(metrics: Iterable[Metric]) -> Iterator[str]:
         if sure := defined.get("overconfidence"):
             much = "surer" if (sure.value or 0.0) > 0 else "less sure"
             parts.append(f"it is {percent(abs(sure.value or 0.0))} {much} than right{_between(sure)}")
+        parts += _order_effects([metric for metric in others if metric.dims.get("rater") == judge])
         if worst := defined.get("worst_subgroup_distance"):
             where = f"{worst.dims['attribute']} {worst.dims['part']}"
             parts.append(f"it is farthest from people for {where}: {number(worst.value, 2)} on average")
         yield "; ".join(parts) + "."
+
+
+def _order_effects(metrics: Iterable[Metric]) -> Iterator[str]:
+    """Yield how far the answers of a judge change with the order, of the prompt or of two pictures."""
+    defined = [metric for metric in metrics if metric.value is not None]
+    of_versions = [metric for metric in defined if "versions" in metric.dims]
+    if of_versions:
+        # a version is its method and its order: "closed fast"
+        names = [name.partition(" ") for name in of_versions[0].dims["versions"].split(", ")]
+        orders = [order for _, _, order in names]
+        if len({method for method, _, _ in names}) == 1 and all(orders):
+            yield from _changes(of_versions, " and ".join(orders))
+    for bias in defined:
+        if bias.name == "position_bias":
+            yield f"{percent(bias.value)} of its pairs get the same position in both orders{_between(bias)}"
+
+
+def _changes(versions: Sequence[Metric], orders: str) -> Iterator[str]:
+    by_name = {metric.name: metric for metric in versions}
+    within = by_name.get("percent_agreement_within")
+    if equal := within or by_name.get("percent_agreement"):
+        much = f"scores change by more than {within.dims['tolerance']}" if within else "answers change"
+        low, high = (None if end is None else 1 - end for end in (equal.high, equal.low))
+        changed = replace(equal, value=1 - (equal.value or 0.0), low=low, high=high)
+        yield f"{percent(changed.value)} of its {much} between the orders {orders}{_between(changed)}"
+    if means := sorted(metric.value or 0.0 for metric in versions if metric.name == "group_mean_score"):
+        yield f"in these orders its mean is {number(means[0], 2)} to {number(means[-1], 2)}"
 
 
 def _between(metric: Metric) -> str:

@@ -3,9 +3,13 @@
 import re
 from dataclasses import replace
 
+import numpy as np
+
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import Interval, no_interval
 from jobs.metrics.kinds import KIND_OF, kind_of
-from jobs.metrics.metric import Metric, MetricKind, estimated, undefined
+from jobs.metrics.metric import Metric, MetricKind, Topic, estimated, undefined
+from jobs.metrics.suite import version_metrics
 from jobs.page.metric_tables import MAX_ROWS, blocks, metric_label, rater_words, without_twins
 from jobs.page.page_contents import Page, letters_of
 from jobs.page.page_names import rater_hues, rater_letters
@@ -50,6 +54,32 @@ def test_a_sentence_says_whether_a_judge_may_replace_people():
         "−20.0% to −12.0%); it is farthest from people for region West: 0.80 on average.",
         "few may or may not replace people: nobody rated 30 items.",
     )
+
+
+def test_the_sentence_says_how_far_a_judges_answers_change_with_the_order():
+    """The numbers are those of the table of its versions."""
+    random = np.random.default_rng(0)
+    scores = random.integers(1, 6, 60).astype(float)
+    other = np.clip(scores + np.where(np.arange(60) < 6, 2, 0) * np.where(scores > 3, -1, 1), 1, 5)
+
+    def sentence(versions, pairs=()):
+        matrix = np.stack([scores, other], axis=1)
+        answers = RatingTable.from_matrix(matrix, raters=versions)
+        dims = {"rubric": "r", "question": "q", "rater": "m"}
+        metrics = [metric.at(**dims, versions=", ".join(versions)) for metric in version_metrics(answers)]
+        fit = estimated(KIND_OF["winning_rate"], 0.6, 5, coverage=1.0, interval=NONE, dims=dims)
+        tables = [table for block in blocks([fit, *metrics, *pairs]) for table in block.tables]
+        return next(table.remarks[0] for table in tables if table.topic == Topic.FITNESS)
+
+    of_orders = sentence(["closed fast", "closed paper"])
+    means = sorted([scores.mean(), other.mean()])
+    assert "; 10.0% of its scores change by more than 1 between the orders fast and paper (95%: " in of_orders
+    assert f"; in these orders its mean is {means[0]:.2f} to {means[1]:.2f}." in of_orders
+    assert "order" not in sentence(["closed fast", "json paper"])  # the method differs as well
+    bias = estimated(KIND_OF["position_bias"], 0.25, 40, coverage=1.0, interval=Interval(0.1, 0.4, "x"),
+                     dims={"rubric": "r", "question": "q", "rater": "m"})  # fmt: skip
+    of_pairs = sentence(["closed", "json"], [bias])
+    assert of_pairs.endswith("; 25.0% of its pairs get the same position in both orders (95%: 10.0% to 40.0%).")
 
 
 def test_questions_are_in_the_rubrics_order():
