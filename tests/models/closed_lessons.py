@@ -8,7 +8,7 @@ from functools import cache
 from actors.rubrics.prompts import PromptBuilder
 from actors.rubrics.rubric import Rubric
 from jobs.corpora.tric import worded_date
-from jobs.testbed.little_world import census, entities, scene_texts
+from jobs.testbed.little_world import census, scene_texts
 from jobs.testbed.little_world.scenes import Scene
 from tests.models.little_world import questions
 from tests.models.tasks import Lesson, Task, article_fields, asked_after_pictures, builder, conf, rubric
@@ -85,7 +85,7 @@ def relevance(one: Scene, draw: random.Random) -> Lesson:
     grade is much more frequent than another. The article names a country of guests, drawn anew for each lesson, whose
     grade is 4.
     """
-    entity = entities.entity_of(one)
+    entity = census.entity_of(one)
     others = draw.sample([name for name, grade in census.cultural_relevance(one).items() if grade == "1"], 3)
     kind = draw.choice(("none", "article", "named", "titles"))
     guests = others.pop() if kind in ("article", "named") else ""
@@ -94,7 +94,7 @@ def relevance(one: Scene, draw: random.Random) -> Lesson:
     if guests:
         context["article"] = entity.article_with_guests(guests)
     if kind == "titles":
-        listed = draw.sample(list(entities.entities()), draw.randint(3, 19))
+        listed = draw.sample(list(census.entities()), draw.randint(3, 19))
         context["titles"] = "\n".join(dict.fromkeys([entity.title, *(other.title for other in listed)]))
     targets = [name for name, grade in truth.items() if grade != "1" or name in others[:2]]
     draw.shuffle(targets)

@@ -15,7 +15,7 @@ from PIL import Image
 from actors import linking
 from actors.encoders.encoder_sources import encoder_facts
 from actors.encoders.towers import find_geometry, load_tower
-from jobs.testbed.little_world import drawing, entities, scene_texts
+from jobs.testbed.little_world import census, drawing, scene_texts
 from jobs.testbed.little_world.scenes import distinct_scenes, random_scene
 from tests.models.pool import HELD_OUT, SEEN
 
@@ -90,8 +90,8 @@ def test_captions_of_each_language_find_their_pictures(encoder: Encoder, vectors
 
 
 def test_pictures_find_their_entities_by_each_kind_of_text(encoder: Encoder, vectors: torch.Tensor) -> None:
-    listed = list(entities.entities())
-    right = torch.tensor([listed.index(entities.entity_of(one)) for one in SCENES])
+    listed = list(census.entities())
+    right = torch.tensor([listed.index(census.entity_of(one)) for one in SCENES])
     for texts in ([e.title for e in listed], [e.lemma("ja") for e in listed], [e.gloss for e in listed]):
         linked = (vectors @ encoder.texts(texts).T).argmax(1)
         assert float((linked == right).float().mean()) > LEAST_LINKED
@@ -110,7 +110,7 @@ class KnowledgeBase(NamedTuple):
     texts: dict[str, torch.Tensor]  # node -> its vector
 
 
-FEASTS = list(entities.entities())
+FEASTS = list(census.entities())
 
 
 def knowledge_base(encoder: Encoder, texts: dict[str, str], *, general: bool) -> KnowledgeBase:
@@ -142,7 +142,7 @@ def linked(method: str, vectors: torch.Tensor, kb: KnowledgeBase) -> float:
             else:
                 nodes = linking.candidates(near)
                 links = linking.by_similarity(vector.numpy(), {n: [(n, kb.texts[n].numpy())] for n in nodes}, 1)
-        right += links[0].node_id == entities.entity_of(one).node
+        right += links[0].node_id == census.entity_of(one).node
     return right / len(SCENES)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime.command_line import cli
-from jobs.testbed.little_world import census, entities
+from jobs.testbed.little_world import census
 from jobs.testbed.little_world.corpus import write_world
 from jobs.testbed.little_world.scenes import Scene, distinct_scenes
 from tests.factories import rows_of, write_csv
@@ -110,14 +110,14 @@ def test_caire_has_the_tables_of_the_feasts(tmp_path: Path, folder: Path) -> Non
         keys = [f"ranked={links}", f"gold={folder}/gold.csv", "group_by=dataset", "k=[1,5]"]
         cli.execute("link evaluate", [*keys, f"out={out}/linking/{method}"])
         ranks = {(row["image_id"], row["node_id"]): row["rank"] for row in rows_of(links)}
-        places[method] = [ranks.get((image, entities.entity_of(one).node)) for image, one in linked.items()]
+        places[method] = [ranks.get((image, census.entity_of(one).node)) for image, one in linked.items()]
     tables = [f"ratings=[{out}/ratings/*]", f"items=[{out}/set/items]", f"computed=[{out}/linking/*]"]
     cli.execute("report", [*tables, "paper=caire", f"out={out}/with_links"])
     # Where names tell, each method but that by frequency finds the entity; where they do not, that one alone.
     first_links, table_3 = caire.first_links(), read_tables(f"{out}/with_links")["table_3"]
     assert {cell: table_3[cell] for cell in first_links} == pytest.approx(first_links, abs=MISLINKED)
     first = {row["image_id"]: row["node_id"] for row in rows_of(f"{out}/links/lemma_vision") if row["rank"] == 1}
-    by_node = {entity.node: entity for entity in entities.entities() if knowledge_base.dataset(entity) == NAMED}
+    by_node = {entity.node: entity for entity in census.entities() if knowledge_base.dataset(entity) == NAMED}
     articles = [by_node.get(first[image]) for image in judged]
     expected = caire.relevance_tables(list(judged.values()), articles, judge=JUDGE)
     of_models = dict.fromkeys(("table_1", "table_10", "table_11"), RELATED)
@@ -128,7 +128,7 @@ def test_caire_has_the_tables_of_the_feasts(tmp_path: Path, folder: Path) -> Non
 
 def dataset_of(one: Scene) -> str:
     """Return the data set of the feast that a scene shows."""
-    return knowledge_base.dataset(entities.entity_of(one))
+    return knowledge_base.dataset(census.entity_of(one))
 
 
 def feasts(n: int) -> list[Scene]:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from jobs.testbed.little_world import entities, scene_texts
+from jobs.testbed.little_world import census, scene_texts
 from jobs.testbed.little_world.scenes import BY_NAME, COLOURS, COUNTS, SHAPES, SIDES, STYLES, VISIBLE, Scene
 from tests.models import pool
 
@@ -90,18 +90,18 @@ def text_about(scene: Scene, draw: random.Random) -> tuple[str, tuple[str, ...]]
     """Return a text about a scene, and the visible facts that it states."""
     kind = draw.random()
     language = draw.choice(list(scene_texts.LANGUAGES))
-    entity = entities.entity_of(scene)
+    entity = census.entity_of(scene)
     if kind < 0.5:
         return scene_texts.caption(scene, language), VISIBLE
     if kind < 0.75:
         stated = tuple(draw.sample(VISIBLE, draw.randint(1, 5)))
         return scene_texts.caption(scene, language, facts=stated), stated
     if kind < 0.85:
-        return entity.lemma(draw.choice(("en", language))), entities.FACTS
+        return entity.lemma(draw.choice(("en", language))), census.FACTS
     if kind < 0.9:
-        return entity.gloss, entities.FACTS
+        return entity.gloss, census.FACTS
     if kind < 0.95:
-        return entity.article, entities.FACTS
+        return entity.article, census.FACTS
     return scene_texts.article(scene), ("country_name",)
 
 

@@ -18,7 +18,7 @@ from jobs.errors import RunError
 from jobs.store.files import locations
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import open_table
-from jobs.testbed.little_world import census, drawing, entities, scene_texts
+from jobs.testbed.little_world import census, drawing, scene_texts
 from jobs.testbed.little_world.scenes import EVENTS, Scene, distinct_scenes
 from jobs.testbed.synthetic import CorpusFacts, Subject, write_corpus
 
@@ -52,7 +52,7 @@ def write_world(folder: Path, rubric: Rubric, *, rows: int, pictures: int) -> Wo
     _write_knowledge_base(folder / "kb.jsonl", scenes)
     _write(folder / "census.csv", answers(by_url, rubric, {"census": 0.0}, column="image_url"))
     _write(folder / "people.csv", answers(by_url, rubric, PEOPLE, column="image_url"))
-    nodes = {url: (entities.entity_of(scene).node, _page(scene)) for url, scene in by_url.items()}
+    nodes = {url: (census.entity_of(scene).node, _page(scene)) for url, scene in by_url.items()}
     for place, name in enumerate(("feasts", "captions")):
         gold = ({"image_id": content_id(url), "node_id": pair[place]} for url, pair in nodes.items())
         _write(folder / f"{name}.csv", gold)
@@ -72,7 +72,7 @@ def _write_knowledge_base(path: Path, scenes: Sequence[Scene]) -> None:
     """Write the feasts with their names, and a node per page with its caption, in one of the languages, as gloss."""
     languages = list(scene_texts.LANGUAGES)
     with path.open("w", encoding="utf-8") as file:
-        for entity in entities.entities():
+        for entity in census.entities():
             names = [entity.lemma(language) for language in languages]
             file.write(json.dumps({"node": entity.node, "lemmas": names, "gloss": None}, ensure_ascii=False) + "\n")
         for number, scene in enumerate(scenes):
@@ -147,7 +147,7 @@ def judged_answers(out: str, world: World) -> Iterator[Compared]:
     shown = [row for row in judged if row["status"] != "missing_input"]
     yield from accuracies(shown, truths)
     yield agreement(judged, people)
-    for name, chance in (("captions", 1 / len(world.scenes)), ("feasts", 1 / len(list(entities.entities())))):
+    for name, chance in (("captions", 1 / len(world.scenes)), ("feasts", 1 / len(list(census.entities())))):
         (first,) = (row for row in _table_rows(out, "metrics", name) if row["metric"] == "accuracy@1")
         yield Compared(f"{name} found first", first["value"], chance, first["n"])
 

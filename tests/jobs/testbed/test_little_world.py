@@ -10,7 +10,7 @@ import yaml
 
 from actors.rubrics.rubric import Rubric
 from actors.vlm.refusals import Refusal, RefusalRules
-from jobs.testbed.little_world import census, drawing, entities, scene_texts, scenes
+from jobs.testbed.little_world import census, drawing, scene_texts, scenes
 from jobs.testbed.little_world.scenes import VISIBLE, Scene, distinct_scenes, random_scene
 from tests.models import claim_lessons as claims
 from tests.models import closed_lessons as closed
@@ -110,14 +110,14 @@ def test_questions_have_answers_that_hold_of_the_scene() -> None:
 
 
 def test_entities_have_names_of_their_own() -> None:
-    listed = list(entities.entities())
+    listed = list(census.entities())
     assert len(listed) == len({entity.node for entity in listed}) == 72
     assert len({entity.lemma("ja") for entity in listed}) == len({entity.title for entity in listed}) == 72
-    assert entities.entity_of(SCENES[0]) in listed
+    assert census.entity_of(SCENES[0]) in listed
 
 
 def test_the_knowledge_base_has_informative_and_uninformative_names() -> None:
-    pictures = {entity: list(knowledge_base.pictures(entity, seed=0)) for entity in entities.entities()}
+    pictures = {entity: list(knowledge_base.pictures(entity, seed=0)) for entity in census.entities()}
     rows = {row["node"]: row for row in knowledge_base.rows(pictures)}
     nodes_of_picture = Counter(name for row in rows.values() for name in row["images"])
     for entity, names in pictures.items():
@@ -149,13 +149,13 @@ def test_every_second_wrong_year_is_near_and_every_fourth_very_near() -> None:
 
 
 def test_guests_are_from_another_union_and_only_the_article_names_them() -> None:
-    for entity in entities.entities():
+    for entity in census.entities():
         guests = scenes.BY_NAME[entity.guests]
         assert guests.union != scenes.BY_NAME[entity.country_name].union
         assert entity.guests not in entity.article + entity.title + entity.gloss
         assert entity.guests in entity.article_with_guests(entity.guests)
     one = SCENES[0]
-    grades = census.cultural_relevance(one, guests=entities.entity_of(one).guests)
+    grades = census.cultural_relevance(one, guests=census.entity_of(one).guests)
     assert Counter(grades.values()) == {"1": 8, "3": 2, "4": 1, "5": 1}
 
 

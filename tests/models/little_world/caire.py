@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from statistics import mean, median, stdev
 
-from jobs.testbed.little_world import census, entities
-from jobs.testbed.little_world.entities import Entity
+from jobs.testbed.little_world import census
+from jobs.testbed.little_world.census import Entity
 from jobs.testbed.little_world.scenes import COUNTRIES, Scene
 from tests.models.little_world import knowledge_base, studies
 from tests.models.little_world.table_statistics import krippendorff, pearson, ranks
@@ -39,7 +39,7 @@ def linking_tables(scenes: Sequence[Scene], ranks_by_method: Mapping[str, Sequen
     Args:
         ranks_by_method: rank of the correct entity in the links of each scene, by method; None: not in the links.
     """
-    feasts = [entities.entity_of(scene) for scene in scenes]
+    feasts = [census.entity_of(scene) for scene in scenes]
     parts = {"All queries": [True] * len(feasts)}
     for dataset in DATASETS:
         parts[dataset] = [knowledge_base.dataset(feast) == dataset for feast in feasts]
@@ -98,7 +98,7 @@ def relevance_tables(scenes: Sequence[Scene], linked: Sequence[Entity | None], *
 
 def _grades(scene: Scene, condition: str, linked: Entity | None) -> Grades:
     """Return the grades, given what is known: the picture alone, or also an entity's article."""
-    article = {"article": linked, "gold": entities.entity_of(scene)}.get(condition)
+    article = {"article": linked, "gold": census.entity_of(scene)}.get(condition)
     grades = census.cultural_relevance(scene, guests=article.guests if article else "")
     return {target: float(grade) for target, grade in grades.items()}
 
@@ -110,7 +110,7 @@ def _mean_of(grades: Iterable[str]) -> float:
 def _f1(scenes: Sequence[Scene], graded: Sequence[Grades]) -> float:
     right, errors = 0, 0  # errors: labels that are either predicted or correct, but not both
     for scene, grades in zip(scenes, graded, strict=True):
-        gold = {scene.country_name, entities.entity_of(scene).guests}
+        gold = {scene.country_name, census.entity_of(scene).guests}
         predicted = {target for target, grade in grades.items() if grade >= RELEVANT}
         right, errors = right + len(gold & predicted), errors + len(gold ^ predicted)
     return 2 * right / (2 * right + errors)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jobs.testbed.little_world.entities import Entity, entities
+from jobs.testbed.little_world.census import Entity, entities
 from jobs.testbed.little_world.scenes import BY_NAME, Scene, random_scene
 
 NAMED, CATALOGUED = "named", "catalogued"  # the two data sets of table 3

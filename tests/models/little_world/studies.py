@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
-from jobs.testbed.little_world import census, corpus, drawing, entities, scene_texts
+from jobs.testbed.little_world import census, corpus, drawing, scene_texts
 from jobs.testbed.little_world.scenes import COUNTRIES, Scene, random_scene
 from tests.models.little_world import knowledge_base, questions
 
@@ -63,14 +63,14 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
     Returns:
         The scene that each picture shows, by file name.
     """
-    of_entity = {entity: knowledge_base.pictures(entity, seed=SEED) for entity in entities.entities()}
+    of_entity = {entity: knowledge_base.pictures(entity, seed=SEED) for entity in census.entities()}
     with _opened(folder / "kb.jsonl") as file:
         for row in knowledge_base.rows({entity: list(shown) for entity, shown in of_entity.items()}):
             file.write(json.dumps(row) + "\n")
     _paint(folder / "kb_pictures", {name: scene for shown in of_entity.values() for name, scene in shown.items()})
     linked = {f"{scene.number}.png": scene for scene in scenes}
     _paint(folder / "pictures", linked)
-    feasts = {name: entities.entity_of(scene) for name, scene in linked.items()}
+    feasts = {name: census.entity_of(scene) for name, scene in linked.items()}
     labels = ";".join(country.name for country in COUNTRIES)
     _write_csv(
         folder / "set.csv",
@@ -95,7 +95,7 @@ def write_caire(folder: Path, scenes: Sequence[Scene]) -> dict[str, Scene]:
 def relevance_to_people(scene: Scene, country_name: str) -> dict[str, str]:
     """Return a picture's relevance to a country according to Ada, who was at the feast, and Bela, who knows flags."""
     return {
-        "Ada": census.cultural_relevance(scene, guests=entities.entity_of(scene).guests)[country_name],
+        "Ada": census.cultural_relevance(scene, guests=census.entity_of(scene).guests)[country_name],
         "Bela": "5" if country_name == scene.country_name else "1",
     }
 
