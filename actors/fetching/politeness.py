@@ -1,7 +1,7 @@
 """How hosts are asked for pictures: settings, the User-Agent, pauses and opt-outs that they send, and limits per host.
 
 A host's limits are concurrent connections, bytes per second, and pauses that it demands. `LeaseTable` holds the state.
-A Ray cluster shares one (jobs.workers.cluster_limiter); `LocalLimiter` has one for a single process.
+A Ray cluster shares one (jobs.workers.cluster_limiter).
 """
 
 import asyncio
@@ -236,27 +236,6 @@ class LeaseTable:
 
     def _host(self, lease: int) -> _Host:
         return self._hosts[self._keys[lease]]
-
-
-class LocalLimiter:
-    """A `Limiter` for one process."""
-
-    def __init__(self) -> None:
-        self._table = LeaseTable()
-
-    async def acquire(self, limit: Limit) -> int | None:
-        return self._table.acquire(limit)
-
-    async def renew(self, leases: Collection[int]) -> list[int]:
-        return self._table.renew(leases)
-
-    async def release(self, lease: int) -> None:
-        self._table.release(lease)
-
-    async def settle(
-        self, limit: Limit, *, received: int = 0, busy: bool | None = None, retry_after: float | None = None
-    ) -> float:
-        return self._table.settle(limit, received=received, busy=busy, retry_after=retry_after)
 
 
 async def wait_for_lease(limiter: Limiter, limit: Limit) -> int:

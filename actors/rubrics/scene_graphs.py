@@ -85,11 +85,6 @@ def parse(step: str, answer: str, *, numbers: Sequence[int] | None = None) -> Pa
     return Parsed(entries, faults)
 
 
-def category_of(text: str) -> str:
-    """Return the category of a tuple in its canonical form."""
-    return text.partition(" ")[0]
-
-
 def tuple_line(number: int, text: str) -> str:
     """Return the line of an answer for a tuple's number and text."""
     return f"{number} | {text}"

@@ -67,7 +67,7 @@ class TitleLines:
         same topic is `repeated`. With `keep_unknown`, a line with an unknown category is counted as such and yielded.
 
         Args:
-            kinds: counter to update: one of `VALID`, `REPEATED`, `UNKNOWN` and `MALFORMED` per line.
+            kinds: counter to update: one of `VALID`, `REPEATED`, `UNKNOWN` and faults of form (`not_json`, …) per line.
             is_cut: whether the response reached the token limit, so that its last line may be incomplete.
         """
         lines = list(_lines(text))
@@ -293,7 +293,6 @@ def overlaps(titles: Mapping[str, set[str]]) -> Iterator[TitleOverlap]:
 KEYS = ("sub_region", "category", "topic", "page_title")
 VALID, REPEATED = "valid", "repeated"
 UNKNOWN = ("unknown_category", "unknown_topic", "topic_of_other_category", "unknown_sub_region")
-MALFORMED = ("not_json", "not_an_object", "missing_key", "wrong_type", "empty_title", "long_title", "cut")
 FENCE = "```"
 BRACKETS = ("[", "]")  # lines around a list with one object per line
 

@@ -12,11 +12,11 @@ from actors import url_fetcher
 from actors.fetching import wikimedia
 from actors.fetching.http_connection import Bounds, HttpError, HttpRequest, Reply
 from actors.fetching.net_safety import BlockedError, Rules
-from actors.fetching.politeness import LocalLimiter
 from actors.fetching.wikimedia import NoThumbnailError, WikimediaFile, query_form
 from actors.pictures import PictureError
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings, _History
 from tests.cases import check_cases
+from tests.picture_site import LocalLimiter
 
 UPLOAD = "https://upload.wikimedia.org/wikipedia/commons"
 THUMB = "https://thumb.wikimedia.org/wikipedia/commons/thumb"

@@ -19,11 +19,10 @@ from actors.fetching import wikimedia
 from actors.fetching.decoders import Decoders
 from actors.fetching.http_connection import Bounds, tls_context
 from actors.fetching.net_safety import Rules
-from actors.fetching.politeness import LocalLimiter
 from actors.schemas import ImageRow
 from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
-from tests.picture_site import Site, jpeg
+from tests.picture_site import LocalLimiter, Site, jpeg
 
 AGENT = "remine/0 (tests@remine.dev) aiohttp/0"
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from actors.fetching.http_connection import Bounds
 from actors.fetching.net_safety import Rules
-from actors.fetching.politeness import LocalLimiter
 from actors.url_fetcher import UrlFetcherSettings
 from jobs.corpora.records import open_records
 from jobs.runtime.board import Reporter
@@ -15,6 +14,7 @@ from jobs.store.table_plan import TablePlan
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_urls import FetchUnit, RunFiles
 from tests.https_server import ADDRESS
+from tests.picture_site import LocalLimiter
 
 
 def fetch_alone(

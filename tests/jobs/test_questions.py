@@ -41,7 +41,7 @@ def test_the_examples_follow_the_grammar_and_have_no_faults(instructions: dict[s
             )
         ]
         assert checked(rows) == rows
-        categories = {scene_graphs.category_of(text) for _, text in parsed["tuples"].entries.values()}
+        categories = {text.partition(" ")[0] for _, text in parsed["tuples"].entries.values()}
         assert {"entity", "attribute", "relation", "action"} <= categories
     prompt = read.prompt("questions", "Romans\nwalk. {{ x }}", "1 | entity - whole (Romans)")
     assert prompt.endswith("Your turn\nText: Romans walk. {{ x }}\nTuples:\n1 | entity - whole (Romans)\nAnswer:")

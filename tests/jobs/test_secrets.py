@@ -13,7 +13,6 @@ import pytest
 import yaml
 from botocore.exceptions import EndpointConnectionError, HTTPClientError, ProxyConnectionError
 
-from actors.fetching.politeness import LocalLimiter
 from actors.ids import content_id
 from actors.rubrics.rubric import Rubric
 from jobs.judging.kept_rubric import of_rubric
@@ -27,7 +26,7 @@ from jobs.workers import cluster_limiter, fetch_urls
 from tests import secrets_found
 from tests.factories import century_rating, record, write_csv, write_records, write_table
 from tests.https_server import ADDRESS, Answer, HttpsServer
-from tests.picture_site import Site, jpeg
+from tests.picture_site import LocalLimiter, Site, jpeg
 
 pytestmark = pytest.mark.usefixtures("in_process")
 ENVIRONMENT = {

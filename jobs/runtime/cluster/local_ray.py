@@ -17,8 +17,6 @@ DEFAULT = "/tmp"
 LEAST_ROOM = 1 << 20  # bytes that a session of Ray needs for its first logs
 REMEDY = "free space there or set RAY_TMPDIR to a folder with more space"
 MORE_MEMORY = "or give Ray more memory (resources.object_store_memory_gb)"
-# From Ray's OutOfDiskError: objects that do not fit into memory are written only to a disk that is below 95 % full.
-OVER_CAPACITY = "the local disk's utilization is over capacity"
 # Runs in a separate process, without imports that take time; its input ends when the command does.
 _WATCH = """
 import os, signal, sys, time
@@ -87,6 +85,9 @@ def describe_full(error: OSError) -> str:
 
 
 def describe_over_capacity() -> str:
-    """Return the message for a run that Ray ended with `OVER_CAPACITY`; the disk may be on any machine of a cluster."""
+    """Return the message for a run that Ray ended with OutOfDiskError; the disk may be on any machine of a cluster.
+
+    Objects that do not fit into memory are written only to a disk that is below 95 % full.
+    """
     cause = "more than 95 % of the disk is used, and Ray has no memory left for objects"
     return f"RAY_TMPDIR={ray_folder()}: {cause}; {REMEDY}, {MORE_MEMORY}"

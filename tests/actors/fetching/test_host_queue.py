@@ -9,7 +9,8 @@ import pytest
 from actors.fetching import host_queue
 from actors.fetching.host_queue import HostQueue, Shared, keep_leases
 from actors.fetching.http_connection import HttpError, HttpRequest, Reply
-from actors.fetching.politeness import Limit, LocalLimiter
+from actors.fetching.politeness import Limit
+from tests.picture_site import LocalLimiter
 
 
 def reply(status: int = 200, *, body: bytes | None = b"x", retry_after: str | None = None) -> Reply:

@@ -11,11 +11,11 @@ from actors.fetching.politeness import (
     LONGEST_BACKOFF_S,
     LeaseTable,
     Limit,
-    LocalLimiter,
     RequestSettings,
     wait_for_lease,
 )
 from tests.cases import check_cases
+from tests.picture_site import LocalLimiter
 
 HOST = Limit("host", 2, bytes_per_s=1000.0, backoff_s=1.0)
 
