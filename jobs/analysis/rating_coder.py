@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from jobs.analysis.reduced_question import STATUS_CODES, Key
-from jobs.metrics.answers import MAX_LEVELS
+from jobs.metrics.answers import MAX_LEVELS, POWERS
 from jobs.metrics.distributions import MARKS
 from jobs.store.hashing import hash_texts
 
@@ -33,7 +33,7 @@ ROW = np.dtype(
         ("status", "i1"),
         ("score", "f8"),
         ("outside", "f4"),  # outside_mass
-        ("top", "f4"),  # the highest probability of an answer
+        ("others", "f4", (len(POWERS),)),  # of the distribution, see `RatingTable`
         *((name, "?") for name in MARKS),
     ]
 )
@@ -118,7 +118,7 @@ class RatingCoder:
         rows["outside"] = np.nan
         if "outside_mass" in batch.column_names:
             rows["outside"] = batch["outside_mass"].cast(pa.float32()).to_numpy(zero_copy_only=False)
-        rows["top"] = _highest(batch["probabilities"]) if "probabilities" in batch.column_names else np.nan
+        rows["others"] = others_of(batch["probabilities"]) if "probabilities" in batch.column_names else np.nan
         for name in MARKS:
             has_mark = name in batch.column_names
             rows[name] = pc.is_valid(batch[name]).to_numpy(zero_copy_only=False) if has_mark else False
@@ -215,15 +215,22 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
     return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _highest(lists: pa.ChunkedArray) -> NDArray[np.float32]:
-    """Return float32[rows], the highest number of each list, NaN for a null or empty one."""
-    highest = np.full(len(lists), np.nan, np.float32)
+def others_of(lists: pa.ChunkedArray) -> NDArray[np.float32]:
+    """Return float32[rows, powers], `RatingTable.others` of each list of probabilities; NaN for a null or empty one."""
+    others = np.full((len(lists), len(POWERS)), np.nan, np.float32)
     length = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     if length.any():
-        numbers = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
+        numbers = pc.list_flatten(lists).to_numpy(zero_copy_only=False).astype(np.float64)
         rows = np.flatnonzero(length)
-        highest[rows] = np.maximum.reduceat(numbers, np.cumsum(length)[rows] - length[rows])
-    return highest
+        starts, row = np.cumsum(length)[rows] - length[rows], np.repeat(np.arange(len(rows)), length[rows])
+        highest = np.maximum.reduceat(numbers, starts)
+        first = np.unique(row[numbers == highest[row]], return_index=True)[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = numbers / highest[row]
+            shares[np.flatnonzero(numbers == highest[row])[first]] = 0
+            for place, power in enumerate(POWERS):
+                others[rows, place] = np.log(np.add.reduceat(shares**power, starts))
+    return others
 
 
 def _compact(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:

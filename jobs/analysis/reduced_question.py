@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
-from jobs.metrics.answers import RatingTable
+from jobs.metrics.answers import POWERS, RatingTable
 from jobs.metrics.intervals import Units
 from jobs.store.hashing import Hashes, places_in
 
@@ -119,7 +119,7 @@ class QuestionTally:
         self._asked = np.zeros(len(raters), np.int64)
         self._double = self._double_by_people = 0
         of_rater = "i2" if len(raters) < 1 << 15 else "i4"
-        self._answers = Growing(n, item="i4", rater=of_rater, value="i2", score="f8", top="f4")
+        self._answers = Growing(n, item="i4", rater=of_rater, value="i2", score="f8", others=f"{len(POWERS)}f4")
         self._units = Growing(n, item="u8", target="i4", asked="?", reported="?")
 
     def add(self, rows: NDArray[Any]) -> None:
@@ -131,7 +131,8 @@ class QuestionTally:
         item, by_rater, first_row, score = merged(unit[ok], rater[ok], rows["sample"][ok], rows["score"][ok])
         of_sample = rows[ok][first_row]
         value = self._recode[of_sample["value"]]
-        self._answers.add(item=item + self._units.n, rater=by_rater, value=value, score=score, top=of_sample["top"])
+        others = of_sample["others"]
+        self._answers.add(item=item + self._units.n, rater=by_rater, value=value, score=score, others=others)
         by_person = self._is_person[rater]
         self._units.add(
             item=rows["item"][first],

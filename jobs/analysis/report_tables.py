@@ -177,7 +177,7 @@ class RatingsPart:
 def read_part(
     by: Sequence[str], keep_ids: bool, exclusion_filter: ExclusionFilter, source: TableSource
 ) -> Iterator[Any]:
-    """Yield the `RatingsPart` of a part of a table, then its bundles of codes: 45 bytes per rating."""
+    """Yield the `RatingsPart` of a part of a table, then its bundles of codes: 57 bytes per rating."""
     coder, rows_of = RatingCoder(by=by, keep_ids=keep_ids), defaultdict[Key, list[NDArray[Any]]](list)
     distributions, pooled, rated = Distributions(extra=by), Distributions(extra=by), RatedItems(source.uri)
     for rows in source.batches(sorted({*distributions.columns, *coder.columns})):

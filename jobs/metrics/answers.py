@@ -16,6 +16,7 @@ from jobs.metrics.intervals import Units
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
 ROWS_AT_A_TIME = 1 << 20  # rows per chunk when counting by item, so that only results need memory
+POWERS = (0.25, 0.5, 1.0, 2.0)  # of probabilities: reciprocals of temperatures
 MAX_LEVELS = 512  # a question with more different answers is not a closed set (see distributions.MAX_ANSWERS)
 
 
@@ -32,7 +33,8 @@ class RatingTable:
         raters: names; `asked`: int64[raters], number of ratings requested of each.
         values: the answers' codes, in the rubric's order.
         units_of_items: the independent unit of each item, such as its picture; None: each item is one.
-        top: float32[n], the probability of the rater's most probable answer, NaN without one; None: nobody gave any.
+        others: float32[n, 4], the logarithm of the sum, over the answers that are not the rater's most probable one, of
+            their probability / its probability to each of `POWERS`; NaN without probabilities; None: nobody gave any.
     """
 
     item: Ints
@@ -44,7 +46,7 @@ class RatingTable:
     values: tuple[str, ...]
     asked: Ints
     units_of_items: Units | None = None
-    top: NDArray[np.float32] | None = None
+    others: NDArray[np.float32] | None = None
 
     @cached_property
     def units(self) -> Units:
@@ -111,7 +113,7 @@ class RatingTable:
             rater=self.rater[rows],
             value=self.value[rows],
             score=self.score[rows],
-            top=None if self.top is None else self.top[rows],
+            others=None if self.others is None else self.others[rows],
         )
 
     def with_scores(self) -> "RatingTable":

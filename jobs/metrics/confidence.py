@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.metrics.answers import POWERS
 from jobs.metrics.estimates import MAX_ANSWERS, setting_of
 from jobs.metrics.intervals import (
     SEED,
@@ -67,9 +68,9 @@ _SCALED = MetricKind(
     f"half of the units, divided by the hash of their names, is that of the other half; {_WHERE}"
 )
 _TEMPERATURE = MetricKind("temperature", Quantity.NUMBER, (Topic.FITNESS,)).defined_as(
-    "By which the log odds of the judge's answer against an equal share of each other answer must be divided for the "
-    "probabilities to fit people's answers best (maximum likelihood); above 1 the judge is too sure; n counts items "
-    "that both answered."
+    "By which the logarithms of the judge's probabilities of all answers must be divided for the probability of its "
+    "answer to fit people's answers best (maximum likelihood); above 1 the judge is too sure; n counts items that both "
+    "answered."
 )
 _BIN_SURE = MetricKind(
     "bin_confidence", Quantity.SHARE, (Topic.CALIBRATION,), label="mean probability of the answer", interval=False
@@ -90,6 +91,7 @@ class Confidences:
         first_half: bool[items], whether the temperature of the item is fitted on the others; whole units.
         units: of the items.
         answers: number of allowed answers, at least 2.
+        others: float64[items, 4], of the other answers, see `RatingTable`.
     """
 
     probability: Floats
@@ -98,6 +100,7 @@ class Confidences:
     first_half: Bools
     units: Units
     answers: int
+    others: Floats
 
     @property
     def rated(self) -> Bools:
@@ -106,14 +109,25 @@ class Confidences:
 
     def of(self, items: Bools) -> "Confidences":
         """Return the confidences of some items, bool[items]."""
-        arrays = {name: getattr(self, name)[items] for name in ("probability", "right", "weight", "first_half")}
+        arrays = {
+            name: getattr(self, name)[items] for name in ("probability", "right", "weight", "first_half", "others")
+        }
         return replace(self, units=self.units.of(items), **arrays)
 
-    @property
-    def log_odds(self) -> Floats:
-        """float64[items], of the answer against an equal share of each other one; 0 where all are equally probable."""
-        p = np.clip(self.probability, NEVER_SURE, 1 - NEVER_SURE)
-        return np.log(p) - np.log((1 - p) / (self.answers - 1))
+    def log_odds(self, power: float) -> tuple[Floats, Floats]:
+        """Return the log odds of the answer against all others if all probabilities are taken to `power`, the
+        reciprocal of a temperature, and their derivative, float64[items] each; between `POWERS` they are interpolated.
+        """
+        even = math.log(self.answers - 1)  # at a power of 0, all answers are equally probable
+        at = (0.0, *POWERS)
+        right = min(int(np.searchsorted(POWERS, power)) + 1, len(POWERS))
+        least = even + np.array(at) * (math.log(NEVER_SURE) - even)
+        ends = [
+            np.maximum(self.others[:, max(place - 1, 0)], least[place] if place else even)
+            for place in (right - 1, right)
+        ]
+        slope = (ends[1] - ends[0]) / (at[right] - at[right - 1])
+        return -(ends[0] + slope * (power - at[right - 1])), -slope
 
 
 @dataclass(frozen=True)
@@ -224,13 +238,15 @@ def judge_calibration(question: RatedQuestion, judge: str) -> Iterator[Metric]:
     """Yield the calibration of a judge against people; nothing if it gave no probabilities of a closed question."""
     answers = question.answers.of_raters((judge,))
     halves, people = question.context.first_half, question.groups.get(PEOPLE, ())
-    if not people or halves is None or answers.top is None or np.isnan(answers.top).all():
+    if not people or halves is None or answers.others is None or np.isnan(answers.others).all():
         return
     if not 2 <= len(answers.values) <= MAX_ANSWERS:
         return
     counts, _ = question.answers.of_raters(people).counts(by="value")
-    n, probability, code = counts.sum(1), np.full(answers.items, np.nan), np.full(answers.items, -1)
-    probability[answers.item], code[answers.item] = answers.top, answers.value
+    n, code = counts.sum(1), np.full(answers.items, -1)
+    others = np.full((answers.items, len(POWERS)), np.nan)
+    others[answers.item], code[answers.item] = answers.others, answers.value
+    probability = 1 / (1 + np.exp(others[:, POWERS.index(1)]))
     right = np.where(n > 0, counts[np.arange(answers.items), code] / np.maximum(n, 1), np.nan)
     judged, weight = np.asarray(~np.isnan(probability) & (code >= 0)), np.ones(answers.items)
     setting = setting_of(question)
@@ -240,7 +256,7 @@ def judge_calibration(question: RatedQuestion, judge: str) -> Iterator[Metric]:
         weight[setting.kept] = 1 / setting.part.probability
         right[setting.kept] = np.where(setting.rated, right[setting.kept], np.nan)
         judged &= setting.kept
-    confidences = Confidences(probability, right, weight, halves, answers.units, len(answers.values)).of(judged)
+    confidences = Confidences(probability, right, weight, halves, answers.units, len(answers.values), others).of(judged)
 
     def overconfidence(gap: Floats) -> tuple[float, Interval]:
         if isinstance(setting, str):
@@ -295,34 +311,35 @@ def cross_scaled(confidences: Confidences) -> Confidences:
     scaled = np.empty(len(confidences.probability))
     for half in (confidences.first_half, ~confidences.first_half):
         slope, _ = slope_of(confidences.of(~half & confidences.rated))
-        scaled[half] = _probability(slope, confidences.of(half))
+        scaled[half] = _probability(confidences.of(half).log_odds(slope)[0])
     return replace(confidences, probability=scaled)
 
 
 def slope_of(rated: Confidences) -> tuple[float, float]:
     """Return the reciprocal of the temperature, and its standard error between units; all items are rated."""
-    z, weight = rated.log_odds, rated.weight / rated.weight.mean()
+    weight = rated.weight / rated.weight.mean()
     low, high = SLOPES
-    for _ in range(50):  # the slope of the likelihood falls with the slope of the log odds
+    for _ in range(50):  # the slope of the likelihood falls with the power
         middle = math.sqrt(low * high)
-        gradient = float((weight * z) @ (rated.right - _probability(middle, rated)))
+        odds, z = rated.log_odds(middle)
+        gradient = float((weight * z) @ (rated.right - _probability(odds)))
         low, high = (middle, high) if gradient >= 0 else (low, middle)
     slope = math.sqrt(low * high)
-    p = _probability(slope, rated)
+    odds, z = rated.log_odds(slope)
+    p = _probability(odds)
     scores = rated.units.sums((weight * z * (rated.right - p))[:, None])[:, 0]
     information = float((weight * z * z) @ (p * (1 - p)))
     error = math.sqrt(float(scores @ scores)) / information if information > 0 else math.inf
     return slope, error
 
 
-def _probability(slope: float, confidences: Confidences) -> Floats:
-    odds = slope * confidences.log_odds - math.log(confidences.answers - 1)
+def _probability(odds: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-np.clip(odds, -700, 700))))
 
 
 def _temperature(rated: Confidences, coverage: float) -> Metric:
     n, count = len(rated.right), rated.units.count
-    if not rated.log_odds.any():
+    if np.abs(rated.log_odds(1.0)[1]).max() < 1e-5:  # float32
         return undefined(_TEMPERATURE, "all answers are equally probable to the judge", n=n, coverage=coverage)
     slope, error = slope_of(rated)
     lowest, highest = SLOPES

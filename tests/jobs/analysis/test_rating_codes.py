@@ -7,7 +7,7 @@ import pytest
 from jobs.analysis import rating_codes
 from jobs.analysis.rating_codes import Reduction
 from jobs.metrics import answers
-from jobs.metrics.answers import MAX_LEVELS, RatingTable
+from jobs.metrics.answers import MAX_LEVELS, POWERS, RatingTable
 from jobs.metrics.reliability import pairwise_correlations
 from jobs.store.hashing import hash_texts
 from jobs.tables import table
@@ -185,14 +185,17 @@ def test_the_versions_of_a_rater_take_the_place_of_raters(monkeypatch):
         assert np.isnan(by_version["json both"][place][[0, 4, 5]]).all()
 
 
-def test_the_highest_probability_of_the_lowest_sample_is_kept():
+def test_the_probabilities_of_the_lowest_sample_are_kept():
     rows = [rating("i1", "m", "q", "1", probabilities=[0.75, 0.25], sample=0),
             rating("i1", "m", "q", "2", probabilities=[0.1, 0.9], sample=1),
             rating("i2", "m", "q", "1", probabilities=[]), rating("i3", "m", "q", "1"),
             rating("i4", "m", "q", "3", probabilities=[0.25, 0.25, 0.5])]  # fmt: skip
     one = reduced(rows)["r", "q"]
-    top = dict(zip(one.item[one.answers.item].tolist(), one.answers.top.tolist(), strict=True))
-    expected = {"i1": 0.75, "i2": np.nan, "i3": np.nan, "i4": 0.5}
-    np.testing.assert_array_equal([top[hash_texts([name])[0]] for name in expected], list(expected.values()))
+    kept = dict(zip(one.item[one.answers.item].tolist(), one.answers.others, strict=True))
+    # of the answers that are not the most probable one: probability / its probability
+    shares = {"i1": [1 / 3], "i2": [np.nan], "i3": [np.nan], "i4": [0.5, 0.5]}
+    for name, of_others in shares.items():
+        expected = [np.log(sum(share**power for share in of_others)) for power in POWERS]
+        np.testing.assert_allclose(kept[hash_texts([name])[0]], expected, atol=1e-6)
     people = reduced([rating("i1", "p1", "q", "1")])["r", "q"]
-    assert np.isnan(people.answers.top).all()
+    assert np.isnan(people.answers.others).all()
