@@ -86,6 +86,9 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
     if left_out:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(left_out.items()))
         lines.append(f"{quantity(left_out.total(), 'item')} left out ({reasons})")
+    folder = locations.join(out, cfg.tool)
+    if cfg.overwrite:
+        study.refuse_filled(cfg, folder)
     if cfg.plan:
         return summary.plan_of("annotate", plan, note=study.describe(cfg, tasks),
                                lines=[*lines, *more_ratings(cfg.ratings, cfg.earlier, exclusion_filter)])  # fmt: skip
@@ -93,9 +96,6 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
         kept = purged["counts"]["rows_out"]
         line = f"annotate: {plan.out}: {quantity(kept, 'row')} remain after a purge; overwrite=true plans new tasks"
         return Manifest(purged, [line])
-    folder = locations.join(out, cfg.tool)
-    if cfg.overwrite:
-        study.refuse_filled(cfg, folder)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     if cfg.overwrite:  # so that nobody annotates files of an earlier plan by mistake
         locations.remove([o.uri for o in locations.listing(folder)])

@@ -38,7 +38,7 @@ from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.object_rows import read_unit
 from jobs.store.reading import TableSource, open_table, open_tables
-from jobs.store.runs.table_run import check_place, open_run
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
@@ -60,11 +60,11 @@ def execute(cfg: CalibrateConfig) -> Plan | Manifest:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     inputs = (source, *items, *open_tables([cfg.reference] if cfg.reference else [], "ratings"))
     plan = _plan(cfg, inputs, question, rater=", ".join(raters), excluded=excluded)
-    if cfg.plan:
-        return summary.plan_of("calibrate", plan)
-    check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    planned = summary.plan_of("calibrate", plan)
     parts = _halves(cfg, source, items)
     choices = _choices(cfg, source, items, parts)
+    if cfg.plan:
+        return planned
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     for task in run.todo:

@@ -40,7 +40,7 @@ from jobs.runtime.selection.exclusions import Exclusions
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.files.spool import Spool
-from jobs.store.runs.table_run import open_run, survey
+from jobs.store.runs.table_run import open_run
 from jobs.store.table_plan import TablePlan, limited
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
@@ -56,14 +56,14 @@ def execute(cfg: ImportRatingsConfig) -> Plan | Manifest:
     importer.peek()
     plan = _plan(cfg, files, pseudonyms, excluded, importer.items, knows_reports=importer.knows_reports)
     plan = limited(plan, cfg.limit, noun="rows or tasks")
-    if cfg.plan:
-        return summary.plan_of("import_ratings", plan)
-    where = locations.absolute(cfg.input)
+    planned, where = summary.plan_of("import_ratings", plan), locations.absolute(cfg.input)
     with Spool("import") as spool:
         # Read everything before claiming the output: an error in the last line must leave no trace either.
-        fresh = cfg.overwrite or survey(plan).done == 0
+        fresh = cfg.overwrite or planned.planned[0].amounts.done == 0
         if fresh:
             importer.read(spool.path, named=where)
+        if cfg.plan:
+            return planned
         run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
         for task in run.todo:
             if not fresh:

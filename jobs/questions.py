@@ -15,6 +15,7 @@ marked.
 import sys
 from collections import Counter
 from dataclasses import asdict
+from functools import partial
 
 from actors.quantities import quantity
 from actors.rubrics.scene_graphs import SceneGraphInstructions
@@ -67,12 +68,14 @@ def _from_file(cfg: QuestionsConfig) -> Plan | Manifest:
     sets, about, rejects = read_questions(file, cfg.columns, faults=cfg.faults)
     rows = [question_row(question, about[set_id]) for set_id, graph in sets.items() for question in graph]
     check_plan(cfg.plan, calibrates=False)
-    if cfg.plan:
-        amount = f"{quantity(len(rows), 'question')} in {quantity(len(sets), 'set')}"
-        return Plan([f"questions: would write {amount} to {cfg.out}"])
     settings = asdict(cfg)
     identity = {"file": file.object.etag, **{key: settings[key] for key in OF_FILES if key != "input"}}
-    manifest = write_rows(cfg, "questions", rows, identity, rejects=rejects)
+    write = partial(write_rows, cfg, "questions", rows, identity, rejects=rejects)
+    if cfg.plan:
+        write(only_checks=True)
+        amount = f"{quantity(len(rows), 'question')} in {quantity(len(sets), 'set')}"
+        return Plan([f"questions: would write {amount} to {cfg.out}"])
+    manifest = write()
     return Manifest(manifest, [f"questions: {manifest['out']}\n{reconciliation(manifest['counts'])}"])
 
 

@@ -92,8 +92,8 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
     problems = pipeline_plan.problems(cfg.pipeline, loaded, [overrides for _, overrides in prepared])
     if cfg.plan:
         commands_of_steps = pipeline_plan.commands(steps, loaded, cfg.resources)
-        plans = pipeline_plan.lines(pipeline_plan.plan_steps(steps, loaded, cfg.plan))
-        return Plan([*commands_of_steps, *plans, *(f"the run would be refused: {error}" for error in problems)])
+        plans = pipeline_plan.plan_steps(steps, loaded, cfg.plan)
+        return pipeline_plan.whole(commands_of_steps, plans, problems)
     if (problem := next(problems, None)) is not None:
         raise problem
     results, budget = [], cfg.budget

@@ -18,6 +18,7 @@ from actors.vlm import quantised
 CONFIG = "config.json"
 GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endings of classes with an output layer
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
+PATHS = ("/", ".", "~")  # with which a path begins, and no name of the hub
 TEMPLATE_KEYS_IN = ("tokenizer_config.json", "processor_config.json")  # files that may contain a chat template
 TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are a chat template
 PARTS = ("text_config", "vision_config")  # of a config
@@ -186,6 +187,11 @@ def _is_here(model: str, revision: str | None) -> bool:
         return False
 
 
+def needs_hub(model: str, revision: str | None) -> bool:
+    """Return whether a check of `model` reads the hub or S3, or builds the model."""
+    return not model.startswith(PATHS) and not _is_here(model, revision)
+
+
 def _template(files: "_ModelFiles") -> str:
     """Return a model's chat template; empty if it has none."""
     template: Any = files.read(TEMPLATES[0])
@@ -336,7 +342,7 @@ def _files(model: str, revision: str | None, *, local_only: bool = False) -> _Mo
         return _Folder(Path(model_files.resolve(model)))
     if model_files.is_s3(model):
         return _S3Folder(model)
-    if model.startswith(("/", ".", "~")):
+    if model.startswith(PATHS):
         raise ModelError("no such folder", model)
     return _HubRepository(model, revision, local_only=local_only)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actors.rubrics.thoughts import ANY
 from actors.settings import ConditionSettings, Location, RuntimeOnly
 from actors.vlm.settings import ClosedSettings, ContextSettings, ReasoningSettings
-from jobs.checkpoints.placement import check_dtype, check_fits, dtype_of
+from jobs.checkpoints.placement import GB, WORKING_SHARE, check_dtype, check_fits, dtype_of
 from jobs.checkpoints.vlm import AsksModelConfig, check_bounds
 from jobs.errors import InputError, RunError
 from jobs.runtime.cluster import dtypes
@@ -114,21 +114,24 @@ def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:
             model that accepts only text is refused.
 
     Returns:
-        Whether the model accepts pictures; None with plan=true, which does not look it up.
+        Whether the model accepts pictures; None with plan=true, which does not look up a model of the hub.
 
     Raises:
         ValueError: the model, its dtype or its bounds of pixels cannot be used, or the weights do not fit an actor.
         InputError: `input` is not a table of images or items; raised before a model is looked up or built.
     """
-    from actors.vlm.model_checks import check_template, check_vlm, weight_bytes
+    from actors.vlm.model_checks import check_template, check_vlm, needs_hub, weight_bytes
     from jobs.store.reading import refuse_early
 
     check_dtype(cfg.model.dtype, prefix="model.")
     check_bounds(cfg.model)
     name, revision = cfg.model.checkpoint, cfg.model.revision
     if cfg.only_plans:
+        if not needs_hub(name, revision):
+            check_vlm(name, revision=revision)
         _check_form(cfg, local_only=True)
         check_template(name, cfg.model.template, revision=revision, local_only=True)
+        check_fits(cfg, cfg.model, weights=_known_bytes(cfg))
         return None
     refuse_early(getattr(cfg, "input", None), "images", "items", key="input")
     sees_pictures = check_vlm(name, revision=revision)
@@ -144,6 +147,18 @@ def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:
     weights = weight_bytes(name, dtype=dtype, revision=revision, as_stored=is_vllm)
     check_fits(cfg, cfg.model, weights=weights)
     return sees_pictures
+
+
+def _known_bytes(cfg: AsksModelConfig) -> float | None:
+    """Return the bytes of the weights, from files here or, on GPUs, from `model.memory_gb`; None if unknown."""
+    from actors.vlm.model_checks import weight_bytes
+
+    model, stage = cfg.model, cfg.resources.judge
+    dtype, as_stored = dtype_of(model, stage), getattr(cfg, "engine", None) == "vllm"
+    weights = weight_bytes(model.checkpoint, dtype=dtype, revision=model.revision, as_stored=as_stored, local_only=True)
+    if weights is not None or model.memory_gb is None or not stage.num_gpus:
+        return weights
+    return model.memory_gb * GB * (2 if dtype == "float32" else 1) / WORKING_SHARE
 
 
 def _check_form(cfg: AsksModelConfig, *, local_only: bool) -> None:

@@ -17,7 +17,7 @@ from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.identity import ROWS_HASH, UNITS_HASH, identity_hash, identity_of
 from jobs.store.run_files import identity_at
-from jobs.store.runs.table_run import open_run
+from jobs.store.runs.table_run import open_run, survey
 from jobs.store.table_plan import RowLimit, TablePlan
 from jobs.store.units import LIMIT, Unit
 from jobs.store.writer import Reject, UnitWriter
@@ -109,6 +109,7 @@ def write_small(
     metadata: Mapping[str, str] | None = None,
     rejects: Sequence[Reject] = (),
     limit: RowLimit | None = None,
+    only_checks: bool = False,
 ) -> dict[str, Any]:
     """Write `rows` as the table at `out`, replacing one that an earlier call wrote there, and return the manifest.
 
@@ -121,6 +122,7 @@ def write_small(
         metadata: strings for the footers of its objects.
         rejects: parts of the input that could not become a row; they are stored with the first unit.
         limit: how many rows of the input were read; part of the identity. None: all.
+        only_checks: raise what writing would raise, write nothing, and return an empty manifest.
 
     Raises:
         InputError: the place has something other than a table of remine.
@@ -152,6 +154,9 @@ def write_small(
         limit=limit,
     )
     same = _is_at(locations.absolute(out), plan)
+    if only_checks:
+        survey(plan, resume=same, overwrite=not same)
+        return {}
     run = open_run(plan, resume=same, overwrite=not same, retry=[])
     for task in run.todo:
         kept = rejects if task.unit.name == units[0].name else ()

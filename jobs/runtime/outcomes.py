@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.status import Status
-from jobs.errors import RunError
+from jobs.errors import InputError, RunError
 from jobs.runtime.process.console import say
 
 if TYPE_CHECKING:
@@ -36,14 +36,20 @@ class PlannedTable:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a job would do."""
+    """What a job would do.
+
+    Attributes:
+        refusal: why the run would be refused; None if it would not, as far as that is known.
+    """
 
     lines: Sequence[str]
     planned: Sequence[PlannedTable] = ()
+    refusal: InputError | None = None
 
     def __add__(self, other: "Plan") -> "Plan":
         """Return both plans as one."""
-        return Plan([*self.lines, *other.lines], (*self.planned, *other.planned))
+        lines, planned = [*self.lines, *other.lines], (*self.planned, *other.planned)
+        return Plan(lines, planned, self.refusal or other.refusal)
 
 
 class Manifest(dict[str, Any]):
@@ -81,8 +87,11 @@ def check_outcome(returned: object) -> None:
     A run in which every row that was worked on is an error has failed, whatever its size and the kinds of its errors.
 
     Raises:
+        InputError: the run of a plan would be refused.
         RunError: all rows of a table that were worked on have the status `error`, or the manifest has a fault.
     """
+    if isinstance(returned, Plan) and returned.refusal is not None:
+        raise returned.refusal
     if not isinstance(returned, Mapping):
         return
     if isinstance(returned, Manifest) and returned.fault:

@@ -38,8 +38,8 @@ def test_the_files_are_a_rubric_and_a_study_as_they_are(
     assert (steps["items"]["columns.pictures"], steps["items"]["columns.id"]) == ("file", "file")
     assert "NAME" not in "".join(path.read_text("utf-8") for path in tmp_path.iterdir())
     capsys.readouterr()
-    assert cli.main("run", ["pipeline=mood-2_study.yaml", "plan=true"]) == 0
-    assert "set.csv: does not exist" in capsys.readouterr().out
+    assert cli.main("run", ["pipeline=mood-2_study.yaml", "plan=true"]) == 2
+    assert "set.csv: does not exist" in capsys.readouterr().err
 
 
 def test_the_command_line_comes_before_the_file(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ rows are unknown before.
 
 import functools
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from actors.quantities import quantity
-from jobs.errors import InputError
+from jobs.errors import InputError, NotAnsweredError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config, config_files
 from jobs.runtime.configuration.key_values import literal
@@ -33,11 +33,13 @@ class StepPlan:
     Attributes:
         tables: the tables that it would write.
         unknown: why there is no plan; empty if there is one.
+        refusal: the error with which the step would end the run.
     """
 
     label: str
     tables: Sequence[PlannedTable] = ()
     unknown: str = ""
+    refusal: InputError | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -71,12 +73,13 @@ def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> Ste
         return StepPlan(label, unknown=f"{step.job} has no plan")
     value = plan if hasattr(cfg, "resources") else bool(plan)
     try:
-        with console.muted():
+        with console.muted(), pipelines.inputs_named(step):
             planned = cli.execute_loaded(
                 step.job, replace(cfg, plan=value), [f"{key}={text}" for key, text in step.set.items()]
             )
     except InputError as error:
-        return StepPlan(label, unknown=str(error))
+        is_refused = error.key != "plan" and not (step.waits and isinstance(error, NotAnsweredError))
+        return StepPlan(label, unknown=str(error), refusal=error if is_refused else None)
     tables = planned.planned if isinstance(planned, Plan | Manifest) else ()
     return StepPlan(label, tables) if tables else StepPlan(label, unknown=f"{step.job} printed no amounts")
 
@@ -99,6 +102,13 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(entry)
     else:
         yield str(value)
+
+
+def whole(commands_of_steps: Iterable[str], plans: Sequence[StepPlan], problems: Iterable[InputError]) -> Plan:
+    """Return the plan of a pipeline, which is refused for its problems, or else for those of its steps."""
+    refusals = list(problems) or [plan.refusal for plan in plans if plan.refusal is not None]
+    others = (f"the run would also be refused: {error}" for error in refusals[1:])
+    return Plan([*commands_of_steps, *lines(plans), *others], refusal=next(iter(refusals), None))
 
 
 def lines(plans: Sequence[StepPlan]) -> Iterator[str]:

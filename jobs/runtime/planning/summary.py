@@ -35,10 +35,14 @@ def plan_of(
 
     Args:
         estimator: estimates what is left; None for a job without Ray.
-        overwrite: whether an existing table would be deleted; None: what the plan's configuration says.
+        overwrite: whether an existing table would be deleted; None: what the plan's configuration says, which also says
+            whether one may be continued.
+
+    Raises:
+        InputError: the run would refuse the place or a key.
     """
-    overwrite = bool(plan.config.get("overwrite")) if overwrite is None else overwrite
-    amounts = survey(plan, overwrite=overwrite)
+    keys: Mapping[str, Any] = plan.config if overwrite is None else {"overwrite": overwrite}
+    amounts = survey(plan, **{name: keys[name] for name in ("resume", "overwrite", "retry") if name in keys})
     rows = f", {quantity(amounts.rows, 'row')}" if amounts.rows else ""
     extra = f"; {note}" if note else ""
     estimated = estimator(amounts) if estimator else None

@@ -179,13 +179,14 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
     return TableRun(plan, units, todo, target, amounts)
 
 
-def survey(plan: TablePlan, *, overwrite: bool = False) -> Amounts:
+def survey(plan: TablePlan, *, resume: bool = True, overwrite: bool = False, retry: Sequence[str] = ()) -> Amounts:
     """Count what `plan` would read and what is done, without writing anything.
 
     Raises:
-        InputError: `open_run` would refuse the place.
+        InputError: `open_run` would refuse the place or a status; not if another process is writing there.
     """
-    state = place.inspect(plan, resume=True, overwrite=overwrite, locks=False)
+    _check_plan(plan, retry)
+    state = place.inspect(plan, resume=resume, overwrite=overwrite, locks=False)
     target, amounts = _target(state.out, plan), Amounts(plan.units)
     for unit, footer in with_footers(target, plan.units, state.listed) if state.is_table and not overwrite else ():
         count_done(amounts, unit, footer, target)

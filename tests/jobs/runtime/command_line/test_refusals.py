@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.runtime.command_line import cli
+from jobs.runtime.configuration.key_types import UNKNOWN, type_of
 from jobs.store.files import s3
 from tests.cases import check_cases
 from tests.factories import FIVE, picture, rating, record, write_records, write_table
@@ -410,6 +411,37 @@ def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
         check_refusal((arguments, parts), files, capsys)
 
     check_cases(check, BAD)
+
+
+# A plan may be made on another machine than the run's, and looks nothing up on the hub.
+OF_THE_MACHINE = (
+    "GPUs that the machine does not have",
+    "more actors than the machine has CPUs for",
+    "a model of the hub while offline",
+)
+
+
+@pytest.mark.usefixtures("no_services")
+def test_a_plan_is_refused_as_its_run_is(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def plans(name: str, *_: str) -> bool:
+        return name not in ("tric", "link") and type_of(cli.job(name).schema, "plan") is not UNKNOWN
+
+    def check(arguments: list[str], parts: str | tuple[str, ...]) -> None:
+        check_refusal(([arguments[0], "plan=true", *arguments[1:]], parts), files, capsys)
+
+    others = {
+        "a folder of a model that does not exist": (
+            [*JUDGE, "model.checkpoint=./none"],
+            ("model.checkpoint=./none: no such folder",),
+        ),
+        "weights that no GPU of the actors holds": (
+            [*JUDGE[:2], "out={f}/out", "model=qwen2.5-vl-72b", "resources=gpu-node", "resources.gpu=L40S"],
+            ("model.checkpoint=Qwen/Qwen2.5-VL-72B-Instruct: its weights take 146.7 GB in bfloat16; an actor has ",),
+        ),
+    }
+    check_cases(
+        check, {case: bad for case, bad in BAD.items() if plans(*bad[0]) and case not in OF_THE_MACHINE} | others
+    )
 
 
 def test_a_bucket_in_another_region_is_refused_with_its_region(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

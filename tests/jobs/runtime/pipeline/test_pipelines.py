@@ -89,8 +89,21 @@ def test_a_plan_has_what_a_run_would_be_refused_for(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mood.yaml").write_text(RUBRIC, encoding="utf-8")
-    assert cli.main("run", [*STUDY, "--models", "local-tiny", "plan=true"]) == 0
-    assert "the run would be refused: set=set.csv: does not exist" in capsys.readouterr().out
+    assert cli.main("run", [*STUDY, "--models", "local-tiny", "plan=true"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: set=set.csv: does not exist")
+    assert "judge model=local-tiny: not planned: reads what step 1, 2 has not written yet" in printed.out
+    Path("set.csv").write_text("file\na.png\n", encoding="utf-8")
+    Path("photos").mkdir(exist_ok=True)
+    Path("photos/a.png").touch()
+    assert cli.main("run", [*STUDY, "--models", "local-tiny", "by=b", "people=two", "plan=true"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: people=two: must be a number of people")
+    assert "the run would also be refused: by=b: no item has this attribute" in printed.out
+    Path("R/set/items").mkdir(parents=True)
+    Path("R/set/items/thesis.txt").write_text("mine", encoding="utf-8")
+    assert cli.main("run", [*STUDY, "--models", "local-tiny", "plan=true"]) == 2
+    assert "R/set/items: not empty, and not a table that remine wrote" in capsys.readouterr().err
 
 
 def test_a_plan_has_a_command_for_each_combination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -278,7 +291,7 @@ def test_a_limit_is_for_the_steps_that_read_the_inputs() -> None:
 
 def test_a_limit_of_a_run_is_a_key_of_its_first_steps(capsys: pytest.CaptureFixture[str]) -> None:
     inputs = [f"pipeline.inputs.{name}={name}" for name in ("corpus", "terms", "pictures")]
-    assert cli.main("run", ["pipeline=century", "out=R", "limit=10", "plan=true", *inputs]) == 0
+    assert cli.main("run", ["pipeline=century", "out=R", "limit=10", "plan=true", *inputs]) == 2  # none of them exists
     limited = [
         line.split()[1]
         for line in capsys.readouterr().out.splitlines()
