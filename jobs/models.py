@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.quantities import quantity
-from jobs.checkpoints import tested
+from jobs.checkpoints import vlm
 from jobs.errors import InputError
 from jobs.inventory.found import in_columns
 from jobs.runtime.command_line import cli
@@ -72,7 +72,7 @@ def _models() -> list[dict[str, Any]]:
                 "licence": keys.get("licence"),
                 "gated": bool(keys.get("gated")),
                 "architecture": keys.get("architecture"),
-                "tested": tested.summary(keys.get("architecture")),
+                "tested": vlm.comparison_summary(keys.get("architecture")),
                 "template": _template(source, keys.get("revision")) if group == "model" else None,
                 "engines": engines or ("transformers" if source.startswith("transformers:") else "open_clip"),
             })  # fmt: skip

@@ -1,4 +1,4 @@
-"""CSV, TSV and Parquet files of people and other programs: rows as texts, a batch at a time, and choice of columns."""
+"""Files of people and other programs: rows of CSV, TSV and Parquet as texts, choice of columns, folders of pictures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +18,8 @@ from jobs.store.files.objects import Object
 from jobs.store.run_files import one_file
 
 BATCH_ROWS = 1 << 17  # rows of Parquet read at a time
+# Files with other endings, or none, may be pictures; their first bytes tell.
+_NOT_PICTURES = tuple(".csv .gz .html .json .jsonl .md .parquet .pdf .tar .tsv .txt .xlsx .yaml .yml .zip".split())
 
 
 @contextmanager
@@ -99,3 +101,21 @@ def select_columns(
         if names
     }
     return pa.table(selected)
+
+
+def list_files(folder: str) -> list[Object]:
+    """Return the files below `folder`, including unreadable files but not those whose names begin with a dot.
+
+    Raises:
+        InputError: nothing is there, or by their endings none of the files can be a picture.
+    """
+    files = [file for file in locations.find(folder, strict=False) if not locations.is_hidden(file.uri)]
+    if all(file.uri.lower().endswith(_NOT_PICTURES) for file in files):
+        example = f" (it has {files[0].uri.rsplit('/', 1)[-1]})" if files else ""
+        raise InputError(f"no pictures there{example}", place=folder, remedy="name the folder that has the pictures")
+    return files
+
+
+def name_in(folder: str, uri: str) -> str:
+    """Return a file's path below `folder`, from which its image_id is made; if `folder` is the file, its name."""
+    return uri.removeprefix(folder).lstrip("/") or uri.rsplit("/", 1)[-1]

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from actors.ids import content_id
-from jobs.corpora import picture_folder
+from jobs.corpora import user_tables
 from jobs.errors import InputError, about
 from jobs.items_from.input_rows import UnusableRowError, UserFile, entries
 from jobs.items_from.items_config import ItemsConfig
@@ -70,8 +70,8 @@ class Paths:
     def __init__(self, path: str) -> None:
         self._key, self._folder = f"pictures.path={path}", locations.absolute(path)
         with about("pictures.path"):
-            files = picture_folder.list_files(self._folder)
-        self._names = {picture_folder.name_in(self._folder, file.uri) for file in files}
+            files = user_tables.list_files(self._folder)
+        self._names = {user_tables.name_in(self._folder, file.uri) for file in files}
         self._by_composed = _by_composed(self._names)
 
     def find(self, name: str) -> NamedPicture:

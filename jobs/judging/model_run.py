@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from actors.quantities import quantity
 from actors.status import Status
 from actors.vlm.picture_size import PixelBounds
-from jobs.checkpoints import tested
+from jobs.checkpoints import vlm
 from jobs.checkpoints.placement import BYTES, GB, dtype_of
 from jobs.checkpoints.vlm import ModelConfig
 from jobs.judging import rating_tables, vllm_engine
@@ -184,7 +184,7 @@ def engine_lines(
 ) -> list[str]:
     """Return what passing whole prompts costs, where the model needs it or might; empty unless plan=true.
 
-    What passes once is known of architectures that were compared with transformers (`jobs.checkpoints.tested`); the
+    What passes once is known of architectures that were compared with transformers (`jobs.checkpoints.vlm`); the
     first prompts of a run show it of the others.
 
     Args:
@@ -207,7 +207,7 @@ def engine_lines(
     model = cfg.model
     kind = model_type(model.checkpoint, revision=model.revision, local_only=True) or model.architecture
     words = _PASSES[job]
-    shares = tested.shares_prefixes(kind) if job == "judge" else tested.continues_prompts(kind, job)
+    shares = vlm.shares_prefixes(kind) if job == "judge" else vlm.continues_prompts(kind, job)
     shares = False if engine == "naive" else shares
     text = (
         f"{again / once:.1f} times the tokens of a shared prefix ({times * prompts:,.0f} {words.parts} per item, "

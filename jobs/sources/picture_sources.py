@@ -23,9 +23,8 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from actors.stored_pictures import FolderFetcher, ParquetPictures
 from actors.url_fetcher import UrlFetcherSettings
-from jobs.corpora.picture_folder import list_files, name_in
 from jobs.corpora.records import RecordsInput, open_records, read_records
-from jobs.corpora.user_tables import opened_parquet
+from jobs.corpora.user_tables import list_files, name_in, opened_parquet
 from jobs.corpora.wit import wit_base
 from jobs.errors import InputError, as_input_error
 from jobs.runtime.selection.exclusions import ExclusionFilter, read_exclusions

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from actors.stored_pictures import BATCH_ROWS, FolderFetcher, ParquetPictures
-from jobs.corpora.picture_folder import list_files
+from jobs.corpora.user_tables import list_files
 from jobs.errors import InputError
 from jobs.sources.picture_sources import folder_units, requests_of_files
 from jobs.store.files import locations

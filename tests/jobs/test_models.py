@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jobs.checkpoints import tested
+from jobs.checkpoints import vlm
 from jobs.errors import InputError
 from jobs.models import ModelListConfig, execute
 from jobs.runtime.configuration import config_files
@@ -24,7 +24,7 @@ def test_every_name_is_listed_with_what_its_file_states(capsys: pytest.CaptureFi
     assert by_name["model", "qwen3.5-9b"]["architecture"] == "qwen3_5"
     assert by_name["model", "qwen3.5-9b"]["tested"] == "equal"
     assert {model["tested"] for model in models} <= {"equal", ""}
-    assert {model["architecture"] for model in models} <= {*tested.records(), None}
+    assert {model["architecture"] for model in models} <= {*vlm.comparisons(), None}
     assert by_name["embedder", "clip-b32"]["template"] is by_name["model", "qwen3.5-9b"]["template"] is None
     assert by_name["embedder", "siglip2-base"]["engines"] == "transformers"
     assert by_name["embedder", "clip-b32"]["engines"] == "open_clip"

@@ -1,9 +1,10 @@
-"""The vision-language model of a job: what identifies it, and the keys that its errors name."""
+"""The vision-language model of a job: what identifies it, the keys that its errors name, comparisons."""
 
 from dataclasses import replace
 
 import pytest
 
+from jobs.checkpoints import vlm
 from jobs.checkpoints.vlm import ModelConfig, check_bounds
 
 MODEL = ModelConfig(
@@ -29,3 +30,10 @@ def test_bounds_of_pixels_are_refused_by_their_key() -> None:
     ):
         with pytest.raises(ValueError, match=f"^{key}"):
             check_bounds(wrong)
+
+
+def test_which_architectures_share_prefixes_and_what_is_equal() -> None:
+    shares = {kind: vlm.shares_prefixes(kind) for kind in ("qwen3_5", "gpt2", "deepseek_v32", "no_such", None)}
+    assert shares == {"qwen3_5": True, "gpt2": True, "deepseek_v32": False, "no_such": None, None: None}
+    words = {kind: vlm.comparison_summary(kind) for kind in ("qwen3_5", "deepseek_v32", "no_such", None)}
+    assert words == {"qwen3_5": "equal", "deepseek_v32": "equal, naive", "no_such": "", None: ""}

@@ -183,7 +183,7 @@ def test_a_plan_says_what_labels_and_texts_cost_without_a_shared_pass(monkeypatc
     }
     for job, amounts in jobs.items():
         for continues, begin in begins.items():
-            monkeypatch.setattr(model_run.tested, "continues_prompts", lambda *_, continues=continues: continues)
+            monkeypatch.setattr(model_run.vlm, "continues_prompts", lambda *_, continues=continues: continues)
             (line,) = model_run.engine_lines(cfg, lambda: ([(1, 1000, 1000)], ""), job=job, **amounts)
             assert line.startswith(begin.format({"loglik": "labels", "generate": "texts"}[job]))
             assert line.endswith(texts[job])
@@ -202,7 +202,7 @@ def test_a_plan_says_what_passing_whole_prompts_costs(tmp_path: Path, monkeypatc
         "": (True, []),
     }
     for begin, (shares, more) in begins.items():
-        monkeypatch.setattr(model_run.tested, "shares_prefixes", lambda _, shares=shares: shares)
+        monkeypatch.setattr(model_run.vlm, "shares_prefixes", lambda _, shares=shares: shares)
         cfg = config.load("judge", JudgeConfig, [*keys, "model=local-tiny", *more])
         job = rubric_job.open_job(cfg, rubric_job.check(cfg))
         (prepare, _), units = rubric_job.judge_stages(cfg, job.targets, job.ratings), rubric_job.units_of(cfg, job)

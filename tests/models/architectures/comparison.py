@@ -20,7 +20,7 @@ from actors.vlm import loading
 from actors.vlm.generation import TextGenerator
 from actors.vlm.scoring_requests import Scores
 from actors.vlm.settings import ClosedSettings, ContextSettings, ModelSettings, ReasoningSettings
-from jobs.checkpoints import tested
+from jobs.checkpoints import vlm
 from tests.actors.vlm.helpers import picture, png
 from tests.models.architectures.plain import Plain, draw_gap
 
@@ -247,7 +247,7 @@ class Comparison:
                 rows = writer(prepared).to_pylist()
             _check(rows, {"ok", "truncated", "unparsed"})
             if any(way == "alone" and not fits for (*_, way), fits in writer.engine._ways._verdicts.items()):
-                self._remark = tested.WHOLE
+                self._remark = vlm.WHOLE
             for number, samples in enumerate(texts):
                 inputs = self.plain.inputs([*self._content(number, "", self.pictures)[:-1], _asked(number)])
                 drawn = [sample.tokens for sample in samples]
@@ -283,7 +283,7 @@ class Comparison:
         rater = LoglikRater(settings, model=self.settings, targets=LABELS, threads=1)
         rows = rater(prepared).to_pylist()
         _check(rows)
-        self._remark = tested.WHOLE if rater.scorer.ways[0] == "whole" else ""
+        self._remark = vlm.WHOLE if rater.scorer.ways[0] == "whole" else ""
         labels = [self.plain.continuation(self.plain.opened(START), f" {label}") for label in LABELS]
         bare = self.plain.inputs(["What is it?"], START)
         expected = []

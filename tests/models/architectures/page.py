@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from jobs.checkpoints import tested
+from jobs.checkpoints import vlm
 from tests.models.architectures.checkpoints import UNBUILT, sees_pictures
 from tests.models.architectures.comparison import DIFFERS, EQUAL, JOBS, TOLERANCE, TWO_PICTURES, Outcome
 from tests.models.architectures.picture_parts import EXAMPLES
@@ -62,8 +62,8 @@ it; the same with `limit=10` instead asks the model. `remine models` lists the m
 
 def read_results() -> Results:
     """Return the recorded results."""
-    tested.records.cache_clear()
-    return {kind: {job: Outcome(*cell) for job, cell in jobs.items()} for kind, jobs in tested.records().items()}
+    vlm.comparisons.cache_clear()
+    return {kind: {job: Outcome(*cell) for job, cell in jobs.items()} for kind, jobs in vlm.comparisons().items()}
 
 
 def write_results(results: Results) -> None:
@@ -73,7 +73,7 @@ def write_results(results: Results) -> None:
         for kind, jobs in results.items()
     ]
     head = _HEAD.format(version=importlib.metadata.version("transformers"))
-    tested.FILE.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    vlm.COMPARISONS.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
     PAGE.write_text(render(read_results()), encoding="utf-8")
 
 
