@@ -17,6 +17,7 @@ from actors.ids import content_id
 from actors.quantities import quantity
 from jobs.corpora import cell_texts, delimited
 from jobs.errors import InputError
+from jobs.html.formats import without_folders
 from jobs.page import picture_sheets
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
@@ -75,7 +76,7 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> Manifest:
     ids = {row["item_id"] for row in rows}
     pictures = picture_sheets.read_pictures(open_table(cfg.images, "images", key="images"), ids) if cfg.images else {}
     for row in rows:
-        row["url"] = pictures.get(row["item_id"], {}).get("source_url") or ""
+        row["url"] = without_folders(pictures.get(row["item_id"], {}).get("source_url") or "")
     sheet, page = locations.join(out, picture_sheets.SHEET), locations.join(out, picture_sheets.PAGE)
     with locations.named_errors(out):
         locations.replace(sheet, picture_sheets.choices_csv(rows))

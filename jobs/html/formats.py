@@ -59,3 +59,10 @@ def without_shared_folders(uris: Sequence[str]) -> list[str]:
     local = [uri for uri in uris if uri.startswith("/")]
     around = len(posixpath.dirname(posixpath.commonpath(local)).rstrip("/")) + 1 if local else 0
     return [uri[around:] if uri.startswith("/") else uri for uri in uris]
+
+
+def without_folders(place: str) -> str:
+    """Return a local path, also after a kind (`local-dir:`), without its folders; a URL or S3 URI as it is."""
+    kind, colon, path = place.rpartition(":")
+    is_local = path.startswith(("/", ".", "~")) and "://" not in place
+    return f"{kind}{colon}{posixpath.basename(path.rstrip('/'))}" if is_local else place

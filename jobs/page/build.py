@@ -27,7 +27,7 @@ from jobs.analysis.report_tables import (
 from jobs.corpora.vectors import FITTED, LEAST_ON_MAP, in_unit_square, matrix_of, principal_axes
 from jobs.curation.curation_steps import MATCHED, READ, CurationStep, steps_of
 from jobs.curation.record_arrays import HashIndex, unique_codes
-from jobs.html.formats import in_words, without_shared_folders
+from jobs.html.formats import in_words, without_folders, without_shared_folders
 from jobs.html.thumbnails import Thumbnail, thumbnail
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, full_data, read_rubrics
 from jobs.judging.rating_tables import read_raters
@@ -361,7 +361,7 @@ def _table(name: str, source: TableSource) -> TableSummary:
 
 def _model(row: Mapping[str, Any]) -> ModelFacts:
     facts = {name: row[name] or "" for name in ("kind", "model", "revision", "dtype", "engine", "licence")}
-    return ModelFacts(row["rater"], **facts)
+    return ModelFacts(row["rater"], **facts | {"model": without_folders(facts["model"])})
 
 
 def _random_weights(sources: Sequence[TableSource]) -> list[str]:
@@ -375,7 +375,7 @@ def _random_weights(sources: Sequence[TableSource]) -> list[str]:
 
 def _without_rubric(rubrics: Rubrics) -> Iterator[str]:
     if rubrics.without:
-        tables = ", ".join(rubrics.without[:TABLES_NAMED])
+        tables = ", ".join(without_shared_folders(rubrics.without[:TABLES_NAMED]))
         more = f" and {len(rubrics.without) - TABLES_NAMED:,} more" if len(rubrics.without) > TABLES_NAMED else ""
         keep = "keep no rubric" if len(rubrics.without) > 1 else "keeps no rubric"
         yield (

@@ -37,6 +37,7 @@ def test_a_sheet_has_the_addresses_of_its_pictures_and_their_number(
 ) -> None:
     monkeypatch.setattr(choose, "MAX_ROWS", 3)  # as many as there are
     images = [picture(1), picture(2)]
+    images[0]["source_url"] = f"{tmp_path}/photos/1.jpg"
     near = [{"query_id": "q", "rank": n, "item_id": name, "score": 0.5}
             for n, name in enumerate(("gone", images[0]["image_id"], images[1]["image_id"]), 1)]  # fmt: skip
     write_table(tmp_path / "near", "neighbors", near)
@@ -52,7 +53,7 @@ def test_a_sheet_has_the_addresses_of_its_pictures_and_their_number(
     assert "the same rows with 1 picture\n" in printed
     assert "1 of 1 entries match a picture here" in printed
     with (tmp_path / "out" / "choose.csv").open(encoding="utf-8-sig", newline="") as file:
-        assert [row["url"] for row in csv.DictReader(file)] == ["", images[0]["source_url"]]
+        assert [row["url"] for row in csv.DictReader(file)] == ["", "1.jpg"]  # a person gets the sheet
 
 
 def test_a_choice_is_written_or_read_but_not_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

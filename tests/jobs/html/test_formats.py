@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.html.formats import in_words, link, number, percent, without_shared_folders, writable
+from jobs.html.formats import in_words, link, number, percent, without_folders, without_shared_folders, writable
 from tests.cases import check_cases
 
 
@@ -58,3 +58,18 @@ def test_local_paths_lose_the_folders_around_all_of_them() -> None:
         (): [],
     }
     assert {uris: without_shared_folders(list(uris)) for uris in cases} == cases
+
+
+def test_a_local_path_loses_its_folders_and_an_address_does_not() -> None:
+    cases = {
+        "/home/ada/models/mine/": "mine",
+        "~/models/mine": "mine",
+        "../mine": "mine",
+        "local-dir:/home/ada/clip": "local-dir:clip",
+        "org/model": "org/model",
+        "local:tiny": "local:tiny",
+        "s3://b/models/mine": "s3://b/models/mine",
+        "https://h:80/a:/b": "https://h:80/a:/b",
+        "": "",
+    }
+    assert {place: without_folders(place) for place in cases} == cases

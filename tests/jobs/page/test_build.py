@@ -204,7 +204,7 @@ def test_tables_without_a_rubric_are_named_up_to_three() -> None:
     for without, expected in (
         ((), []),
         (("a",), ["a keeps no rubric"]),
-        (("a", "b"), ["a, b keep no rubric"]),
+        (("/home/ada/R/a", "/home/ada/R/b"), ["R/a, R/b keep no rubric"]),
         (("a", "b", "c"), ["a, b, c keep no rubric"]),
         (("a", "b", "c", "d", "e"), ["a, b, c and 2 more keep no rubric"]),
     ):
@@ -221,7 +221,7 @@ def test_the_top_pictures_of_an_order_are_counted_once_if_they_have_a_card() -> 
 
 
 def test_facts_about_a_model_that_are_unknown_are_empty() -> None:
-    row = {"rater": "m@1", "kind": "model", "model": "m", "revision": None, "dtype": "bfloat16", "engine": None,
+    row = {"rater": "m@1", "kind": "model", "model": "/home/ada/models/m", "revision": None, "dtype": "bfloat16", "engine": None,
            "licence": "mit", "other": 3}  # fmt: skip
     assert page(ReportTables(), [], models=[row]).models == [
         ModelFacts("m@1", kind="model", model="m", dtype="bfloat16", licence="mit")
