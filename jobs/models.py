@@ -1,6 +1,7 @@
 """List the models, encoders and image models that have a name in conf/: memory, licence, gate, engines, tests.
 
     remine models
+    remine models qwen
     remine models memory_gb=24 gated=false
     remine models json=true
 
@@ -11,6 +12,7 @@ beginning of prompts. `template` has the variables of the chat template for mode
 machine. A name is a value of `model=`, `embedder=` or `image_model=`.
 """
 
+import difflib
 import json
 import sys
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ HEADINGS = ("name", "key", "memory", "licence", "gate", "engines", "tested", "te
 class ModelListConfig:
     """Keys of `models`."""
 
+    name: str | None = None  # only those with this part in their name or checkpoint
     memory_gb: float | None = None  # only those that state at most this much; without a stated memory, none is listed
     gated: bool | None = None  # only those for which the hub asks to accept the licence, or only the others
     json: bool = False  # print one JSON object per model instead of columns
@@ -42,11 +45,17 @@ def execute(cfg: ModelListConfig) -> list[dict[str, Any]]:
     """Run the job and return one mapping per model; see the module's docstring.
 
     Raises:
-        InputError: `memory_gb` is not positive.
+        InputError: `memory_gb` is not positive, or no model has `name` in its name or checkpoint.
     """
     if cfg.memory_gb is not None and not cfg.memory_gb > 0:
         raise InputError("must be a number of GB above 0", key="memory_gb", value=cfg.memory_gb)
-    models = [model for model in _models() if _is_wanted(cfg, model)]
+    models = _models()
+    if cfg.name is not None and not any(_is_named(cfg, model) for model in models):
+        names = {model["name"].casefold(): model["name"] for model in models}
+        near = difflib.get_close_matches(cfg.name.casefold(), names, n=3, cutoff=0.4)
+        remedy = f"did you mean {', '.join(names[name] for name in near)}?" if near else "remine models lists all"
+        raise InputError("no model has this in its name or checkpoint", key="name", value=cfg.name, remedy=remedy)
+    models = [model for model in models if _is_named(cfg, model) and _is_wanted(cfg, model)]
     if cfg.json:
         for model in models:
             say(json.dumps(model))
@@ -79,6 +88,11 @@ def _models() -> list[dict[str, Any]]:
     return entries
 
 
+def _is_named(cfg: ModelListConfig, model: dict[str, Any]) -> bool:
+    part = (cfg.name or "").casefold()
+    return part in model["name"].casefold() or part in model["checkpoint"].casefold()
+
+
 def _is_wanted(cfg: ModelListConfig, model: dict[str, Any]) -> bool:
     fits = cfg.memory_gb is None or (model["memory_gb"] is not None and model["memory_gb"] <= cfg.memory_gb)
     return fits and cfg.gated in (None, model["gated"])
@@ -108,7 +122,7 @@ def _template(checkpoint: str, revision: str | None) -> list[str] | None:
     return None if names is None else list(names)
 
 
-JOB = cli.Job("models", ModelListConfig, execute, resumes=False)
+JOB = cli.Job("models", ModelListConfig, execute, positional=("name",), resumes=False)
 
 if __name__ == "__main__":
     sys.exit(cli.main("models"))

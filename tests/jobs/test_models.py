@@ -7,6 +7,7 @@ import pytest
 from jobs.checkpoints import vlm
 from jobs.errors import InputError
 from jobs.models import ModelListConfig, execute
+from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config_files
 
 
@@ -43,3 +44,16 @@ def test_filters_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     for value in (0, -1, float("nan")):
         with pytest.raises(InputError, match="memory_gb"):
             execute(ModelListConfig(memory_gb=value))
+
+
+def test_models_are_found_by_a_part_of_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main("models", ["Qwen2.5-VL", "json=true"]) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert "qwen2.5-vl-7b" in [model["name"] for model in listed]
+    assert all("qwen2.5-vl" in f"{model['name']} {model['checkpoint']}".casefold() for model in listed)
+    assert cli.main("models", ["qwen25vl"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "error: name=qwen25vl: no model has this in its name or checkpoint; did you mean qwen2.5-vl-7b, "
+    )
+    assert cli.main("models", ["xyzzyx"]) == 2
+    assert capsys.readouterr().err.endswith("; remine models lists all\n")

@@ -221,8 +221,8 @@ def test_the_top_pictures_of_an_order_are_counted_once_if_they_have_a_card() -> 
 
 
 def test_facts_about_a_model_that_are_unknown_are_empty() -> None:
-    row = {"rater": "m@1", "kind": "model", "model": "/home/ada/models/m", "revision": None, "dtype": "bfloat16", "engine": None,
-           "licence": "mit", "other": 3}  # fmt: skip
+    row = {"rater": "m@1", "kind": "model", "model": "/home/ada/models/m", "revision": None, "dtype": "bfloat16",
+           "engine": None, "licence": "mit", "other": 3}  # fmt: skip
     assert page(ReportTables(), [], models=[row]).models == [
         ModelFacts("m@1", kind="model", model="m", dtype="bfloat16", licence="mit")
     ]
