@@ -9,7 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import Interval, Units, blocks, bootstrap, estimate, no_interval, ratio, too_few
+from jobs.metrics.intervals import (
+    OF_F1,
+    Interval,
+    ShareSums,
+    Units,
+    blocks,
+    bootstrap,
+    estimate,
+    f1_of,
+    no_interval,
+    ratio,
+    too_few,
+)
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, mean_of, share_of, undefined
 
 Floats = NDArray[np.float64]
@@ -81,8 +93,9 @@ def classification(
     asked: int | None = None,
     units: Units | None = None,
 ) -> Iterator[Metric]:
-    """Yield precision, recall and F1 of a multi-label task, micro, macro and samples averages, with bootstrap
-    intervals.
+    """Yield precision, recall and F1 of a multi-label task, micro, macro and samples averages.
+
+    Micro averages have Wilson's interval, the others a bootstrap.
 
     Use them for labels that hold or do not hold for an item. The macro average gives each label the same weight, the
     micro average each pair of item and label, the samples average each item.
@@ -271,7 +284,20 @@ def _averaged(drawn: _Drawn, name: str, average: Average) -> tuple[float | None,
     n = int((~np.isnan(_rate(total.reshape(shape), name))).sum())
     if np.isnan(value):
         return undefined_value
-    return value, n, drawn.interval(statistic)
+    return value, n, _micro_interval(rows, name, drawn.units) if average == "micro" else drawn.interval(statistic)
+
+
+def _micro_interval(rows: Floats, name: str, units: Units) -> Interval:
+    """Return the interval of a rate of float64[n, 3] true, false and missed positives, all pooled.
+
+    Precision and recall are shares; F1 = 2 J / (1 + J), where J, the Jaccard index, is one.
+    """
+    trials = rows.sum(1) - {"precision": rows[:, 2], "recall": rows[:, 1], "f1": 0.0}[name]
+    sums = units.sums(np.stack([rows[:, 0], trials], axis=1))
+    interval = ShareSums.of(sums[sums[:, 1] > 0]).interval(units.name)
+    if name != "f1" or interval.low is None or interval.high is None:
+        return interval
+    return replace(interval, low=f1_of(interval.low), high=f1_of(interval.high), method=OF_F1.format(interval.method))
 
 
 def readings(threshold: float) -> dict[str, Callable[[ArrayLike], Bools]]:

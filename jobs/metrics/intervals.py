@@ -36,6 +36,7 @@ RESAMPLES = 1000
 SEED = 20251122  # of all random numbers, so that every run gives the same metrics
 WILSON = "wilson 95%"
 DESIGN_EFFECT = "wilson 95%, design effect of {units} (Kish 1965)"
+OF_F1 = "{} of the Jaccard index"
 BOOTSTRAP = "percentile bootstrap over {units} 95%, {resamples} resamples"
 JACKKNIFE = "jackknife over {units}, Student's t 95%"
 FISHER_JACKKNIFE = "fisher z of a jackknife over {units}, Student's t 95%"
@@ -266,6 +267,11 @@ def wilson(count: float, n: float, *, z: float = Z95) -> tuple[float, float]:
     low = 0.0 if count == 0 else (middle - half) / (1 + zz / n)
     high = 1.0 if count == n else (middle + half) / (1 + zz / n)
     return low, high
+
+
+def f1_of(jaccard: float) -> float:
+    """Return F1 from the Jaccard index, the share of right ones among the items that are positive in either way."""
+    return 2 * jaccard / (1 + jaccard)
 
 
 def difference(first: ArrayLike, second: ArrayLike, units: Units) -> Interval:

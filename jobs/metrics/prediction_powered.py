@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.intervals import ALL_EQUAL, MIN_UNITS, Interval, Units, blocks, too_few, wilson
+from jobs.metrics.intervals import ALL_EQUAL, MIN_UNITS, OF_F1, Interval, Units, blocks, f1_of, too_few, wilson
 
 Floats = NDArray[np.float64]
 FOLDS = 10  # of the units, for the weights of several predictors
@@ -30,7 +30,6 @@ FOLDS = 10  # of the units, for the weights of several predictors
 DISCORDANT = 0.5
 T = "Student's t between {units} 95%, set of {items:,} items"
 SCORE = "wilson 95%, design effect of {units}, set of {items:,} items"
-F1 = "wilson 95% of the Jaccard index, design effect of {units}, set of {items:,} items"
 
 
 @dataclass(frozen=True)
@@ -168,14 +167,14 @@ def estimate_f1(
         return None
     rated = ~np.isnan(holds)
     index, of_rated = _UnitSums.of(hits[positive], part.of(positive)), part.of(rated)
-    f1 = _f1_of(index.mean)
+    f1 = f1_of(index.mean)
     weight = 1 / of_rated.probability
     linear = (2 * hits - f1 * either) * weight.sum() / float(weight @ either[rated])
     estimate = estimate_mean(linear, predict(linear), part)
     both = min(1.0, max(0.0, f1 + estimate.value))
     residuals = replace(estimate.residuals, value=both, index=index)
     few, freedom = too_few(estimate.units, part.units.name), residuals.sums.freedom
-    method = F1.format(units=part.units.name, items=estimate.items)
+    method = OF_F1.format(SCORE.format(units=part.units.name, items=estimate.items))
     of_people = few or residuals.f1_interval(f1, estimate.people_error**2, freedom, method)
     of_both = few or residuals.f1_interval(both, estimate.error**2, freedom - 1, method)
     people = replace(
@@ -187,10 +186,6 @@ def estimate_f1(
     return replace(
         people, value=both, interval=of_both, factor=estimate.factor, error=estimate.error, residuals=residuals
     )
-
-
-def _f1_of(jaccard: float) -> float:
-    return 2 * jaccard / (1 + jaccard)
 
 
 def combined(truth: Floats, predictors: Floats, part: RandomPart) -> Floats | None:
@@ -373,7 +368,7 @@ class _Residuals:
         interval = self.index.wilson(value / (2 - value), of_index, freedom, method, times)
         if interval.low is None or interval.high is None:
             return interval
-        return replace(interval, low=_f1_of(interval.low), high=_f1_of(interval.high), units=self.sums.units)
+        return replace(interval, low=f1_of(interval.low), high=f1_of(interval.high), units=self.sums.units)
 
     def variances(self, times: float) -> tuple[float, float]:
         """Return the variances with and without judges, for `times` as many items."""
@@ -387,7 +382,7 @@ class _Residuals:
         """Return half the lengths of the intervals with and without judges, for `times` as many items."""
         freedom = times * (self.sums.freedom + 1) - 1
         with_judges, alone = self.variances(times)
-        mean = self.sums.mean if self.index is None else _f1_of(self.index.mean)
+        mean = self.sums.mean if self.index is None else f1_of(self.index.mean)
         without = self._half_width(mean, alone, freedom, times)
         if self.of_judge is None:
             return without, without

@@ -21,7 +21,7 @@ from jobs.metrics.gold import (
     readings,
     welch,
 )
-from jobs.metrics.intervals import Units
+from jobs.metrics.intervals import Units, wilson
 from tests.cases import check_cases
 
 NAN = np.nan
@@ -45,6 +45,21 @@ def test_f1_is_scikit_learns():
                 assert metrics[name, average].low <= value <= metrics[name, average].high
 
     check_cases(check, range(4))
+
+
+def test_micro_averages_have_wilsons_interval():
+    """By hand: 3 true, 1 false and 2 missed positives; F1 = 2 J / (1 + J) with J = 3 / 6."""
+    gold, claimed = np.array([1, 1, 1, 0, 1, 1, 0], bool), np.array([1, 1, 1, 1, 0, 0, 0], bool)
+    metrics = by_average(classification(gold, claimed, np.arange(7), np.zeros(7, int)))
+    for name, bounds in (("precision", wilson(3, 4)), ("recall", wilson(3, 5))):
+        assert (metrics[name, "micro"].low, metrics[name, "micro"].high) == pytest.approx(bounds)
+    f1 = metrics["f1", "micro"]
+    assert (f1.low, f1.high) == pytest.approx([2 * j / (1 + j) for j in wilson(3, 6)])
+    pictures = Units(np.arange(7) // 2, "pictures")
+    of_pictures = by_average(classification(gold, claimed, np.arange(7), np.zeros(7, int), units=pictures))
+    assert of_pictures["f1", "micro"].interval_method == (
+        "wilson 95%, design effect of pictures (Kish 1965) of the Jaccard index"
+    )
 
 
 def test_perfect_reversed_and_empty():

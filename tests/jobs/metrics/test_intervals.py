@@ -16,6 +16,7 @@ from jobs.metrics.intervals import (
     FISHER,
     MIN_UNITS,
     NEWCOMBE,
+    OF_F1,
     WILSON,
     Interval,
     Units,
@@ -33,6 +34,7 @@ from tests.cases import check_cases
 NAN = np.nan
 SCORE_INTERVALS = {
     WILSON,
+    OF_F1.format(WILSON),
     NEWCOMBE,
     *(DESIGN_EFFECT.format(units=units) for units in ("items", "raters")),
 }  # of any n from 1 on
