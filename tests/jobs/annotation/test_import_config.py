@@ -260,7 +260,7 @@ def test_free_texts_are_read_for_remarks_alone(readings: Readings) -> None:
 def test_keys_that_a_format_does_not_take_are_refused(readings: Readings) -> None:
     cases = [
         ({"file": FILES["label_studio"], "table": "spans"}, "format=label_studio needs span_labels=NAME"),
-        ({"rubric": MOOD, "question": "nothing"}, "question: rubric mood has shown, people"),
+        ({"rubric": MOOD, "question": "nothing"}, "question=nothing: rubric mood has shown, people"),
         ({"rubric": {**MOOD, "questions": []}}, "^rubric: questions: "),
         ({"table": "remarks", "rubric": MOOD}, "^table=remarks: rubric mood has no free_texts"),
         ({"rubric": MOOD, "items": "/nowhere"}, "items=/nowhere: must be id, url or a table"),
