@@ -150,7 +150,7 @@ def test_each_source_and_people_have_their_steps(capsys: pytest.CaptureFixture[s
     assert described == [*own_labels, "judge", "generate", *after[1:], "report"]
     # Every job has the keys that its step sets; each of two models draws, whose pictures are in one table.
     two = "pipeline.inputs.image_models=[sd3-medium,sdxl-base]"
-    assert cli.main("run", [*keys, "pipeline.inputs.source=documents", two, *of_people, "plan=true"]) == 0
+    assert cli.main("run", [*keys, "pipeline.inputs.source=documents", two, *of_people, "plan=true"]) == 2
     planned = [line for line in capsys.readouterr().out.splitlines() if line.startswith("remine ")]
     assert [line.split()[1] for line in planned] == [*drawn["documents"], *after, *people, "report"]
     assert "image_models=[local:sd3-tiny@sd3-medium,local:sd3-tiny@sdxl-base]" in planned[3]
