@@ -56,7 +56,8 @@ template: {{enable_thinking: false}}  # variables of its chat template
 ```
 
 `remine judge … model=my_model.yaml plan=true show_prompts=1` prints what it would cost and a prompt as the model gets
-it; the same with `limit=10` instead asks the model. `remine models` lists the models in `conf/model.yaml`.
+it; the same with `limit=10` instead asks the model. `remine models` lists the models in `conf/`, `remine models qwen`
+those with this in their names.
 """
 
 
