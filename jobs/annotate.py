@@ -90,8 +90,8 @@ def execute(cfg: AnnotateConfig) -> Plan | Manifest:
     if cfg.overwrite:
         study.refuse_filled(cfg, folder)
     if cfg.plan:
-        return summary.plan_of("annotate", plan, note=study.describe(cfg, tasks),
-                               lines=[*lines, *more_ratings(cfg.ratings, cfg.earlier, exclusion_filter)])  # fmt: skip
+        lines += more_ratings(cfg.ratings, cfg.earlier, sources.main.sources, exclusion_filter)
+        return summary.plan_of("annotate", plan, note=study.describe(cfg, tasks), lines=lines)
     if not cfg.overwrite and (purged := purged_table(plan, ["plan"])) is not None:
         kept = purged["counts"]["rows_out"]
         line = f"annotate: {plan.out}: {quantity(kept, 'row')} remain after a purge; overwrite=true plans new tasks"

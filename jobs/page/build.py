@@ -66,6 +66,7 @@ from jobs.tables import CONDITION, HUMAN
 if TYPE_CHECKING:
     from jobs.papers.paper_tables import PaperPart
 
+MOST_PARTS = 12  # values of an attribute whose subgroups are planned
 TABLES_NAMED = 3  # most tables named in a notice, and rubrics in a title
 STEP_LABELS = {  # step of curate -> label on the page
     MATCHED: "read by the selection",
@@ -201,17 +202,24 @@ def _shown_tops(gallery: Gallery, shown: Sequence[GalleryPicture]) -> dict[str, 
     return {name: count for name, count in counts.items() if count}
 
 
-def more_ratings(ratings: Sequence[str], assignments: str | None, exclusion_filter: ExclusionFilter) -> list[str]:
+def more_ratings(
+    ratings: Sequence[str], assignments: str | None, items: Sequence[TableSource], exclusion_filter: ExclusionFilter
+) -> list[str]:
     """Return what is estimated from people's answers so far, and what more of their ratings would bring.
+
+    Subgroups are those by each attribute of the items that has 2 to `MOST_PARTS` values.
 
     Args:
         ratings: tables, or globs, of people and judges; assignments: the table that says which items people were given.
             Without either there is nothing to say.
+        items: tables of the items, or of the images, which have no attributes.
     """
     if not ratings or assignments is None:
         return []
-    tables = open_inputs(ReportInputs(ratings=list(ratings), assignments=[assignments]))
-    rubrics, settings = read_rubrics(tables.ratings), MetricSettings()
+    of_items = [source for source in items if source.name == "items"]
+    named = ReportInputs(ratings=list(ratings), assignments=[assignments], items=[source.uri for source in of_items])
+    tables = open_inputs(named)
+    rubrics, settings = read_rubrics(tables.ratings), MetricSettings(disaggregate=_few_valued(of_items))
     models = read_raters(tables.ratings)
     with Reduction(by=[CONDITION]) as reduction:
         summary = summarize_ratings(tables, settings, reduction, models=models, exclusion_filter=exclusion_filter)
@@ -219,6 +227,17 @@ def more_ratings(ratings: Sequence[str], assignments: str | None, exclusion_filt
         results = compute_results(opened, settings, added=settings, questions_rubric="dsg", likert=None)
     estimated = estimated_questions(results.metrics, wording(rubrics))
     return [*estimate_sentences(estimated), *plan_lines(estimated)]
+
+
+def _few_valued(items: Sequence[TableSource]) -> list[str]:
+    """Return the attributes of items with 2 to `MOST_PARTS` values."""
+    values: dict[str, set[str]] = {}
+    for source in items:
+        for batch in source.batches(["attributes"]):
+            for name, value in (pair for row in batch["attributes"].to_pylist() for pair in row or ()):
+                if value and len(of_name := values.setdefault(name, set())) <= MOST_PARTS:
+                    of_name.add(value)
+    return sorted(name for name, of_name in values.items() if 2 <= len(of_name) <= MOST_PARTS)
 
 
 def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:

@@ -79,6 +79,16 @@ class EstimatedQuestion:
             return ""
         return f"± {self.text((metric.high - metric.low) / 2)}"
 
+    @property
+    def expected(self) -> list[str]:
+        """The half width for each number of rated items, such as `66: ± 0.09 (people alone ± 0.25)`."""
+        alone = self.halves.get(PEOPLE_ALONE, {})
+        return [
+            f"{n:,}: ± {self.text(half)}"
+            + (f" (people alone ± {self.text(alone[n])})" if alone.get(n, half) != half else "")
+            for n, half in self.halves.get(BOTH, {}).items()
+        ]
+
     def plan(self, part: Part) -> str:
         """Return how many more items the next half width needs, such as `120 more: ± 0.10 (people alone 180)`."""
         for target, needed in self.more.get(part, {}).items():
@@ -166,8 +176,11 @@ def estimate_sentences(questions: Sequence[EstimatedQuestion]) -> Iterator[str]:
 
 
 def plan_lines(questions: Sequence[EstimatedQuestion]) -> Iterator[str]:
-    """Yield what more ratings by people would bring: per subgroup, differences that can be found, and the split."""
+    """Yield what more ratings by people would bring: half widths by number of rated items, the next one of each
+    subgroup, differences that can be found, and the split."""
     for question in questions:
+        if len(question.halves.get(BOTH, {})) > 1:
+            yield f"{question.title}, if people rate so many items: {'; '.join(question.expected)}."
         parts = [f"{part[1]} {plan}" for part in question.values if part != WHOLE and (plan := question.plan(part))]
         if parts:
             yield f"{question.title}, more ratings by people: {'; '.join(parts)}."

@@ -233,6 +233,36 @@ def test_a_plan_says_what_more_ratings_would_bring(
         run_annotate(study, *later, f"out={tmp_path / 'U'}")
 
 
+def test_a_plan_of_items_says_it_for_the_subgroups_of_their_attributes(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = [picture(number) for number in range(60)]
+    items = [
+        {"item_id": image["image_id"], "kind": "image", "image_ids": [image["image_id"]],
+         "attributes": {"region": ("East", "West")[place % 2], "name": f"n{place}"}}
+        for place, image in enumerate(shown)
+    ]  # fmt: skip
+    write_table(str(tmp_path / "images"), "images", shown)
+    write_table(str(tmp_path / "items"), "items", items)
+    keys = [f"input={tmp_path / 'items'}", f"images={tmp_path / 'images'}", "rubric=century_labels", "per_item=1"]
+    run_annotate(study, *keys, "draw.n=24", f"out={tmp_path / 'T'}")
+    asked = {row["item_id"] for row in rows(tmp_path / "T" / "assignments")}
+    for rater, method in (("m", "closed"), ("ann", "human")):
+        write_ratings(tmp_path / rater, [
+            rating(item["item_id"], rater, "sensitive", str(1 + place % 5), rubric="century_labels", method=method,
+                   score=float(1 + place % 5))
+            for place, item in enumerate(items) if rater == "m" or item["item_id"] in asked
+        ])  # fmt: skip
+    capsys.readouterr()
+    earlier = [f"earlier={tmp_path / 'T' / 'assignments'}", f"ratings=[{tmp_path}/m,{tmp_path}/ann]"]
+    run_annotate(study, *keys, "draw.n=30", *earlier, "plan=true", f"out={tmp_path / 'U'}")
+    printed = capsys.readouterr().out
+    assert re.search(r"if people rate so many items: 24: ± [\d.]+ \(people alone ± [\d.]+\); 36: ±", printed)
+    assert re.search(r"more ratings by people: East \d+ more: ± [\d.]+ .*; West \d+ more: ±", printed)
+    assert "two values of region" in printed
+    assert "n1 " not in printed
+
+
 def test_sheets_of_a_drawn_part_give_the_papers_tables_of_all_pictures(tmp_path: Path, without_plots: None) -> None:
     """As `pipeline=century people_pictures=80`: a draw, sheets, answers, and tables 1 and 2 of all 200 pictures."""
     truth = {picture(n)["image_id"]: {"sensitive": 1 + n % 5, "content_type": ("event", "person")[n % 3 > 0]}

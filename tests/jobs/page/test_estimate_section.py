@@ -59,6 +59,7 @@ def test_the_first_screen_has_the_estimate_and_what_more_ratings_bring() -> None
 def test_plans_name_subgroups_differences_and_the_best_split() -> None:
     east = of_question(attribute="region", part="East")
     assert list(plan_lines(estimated_questions([*of_question(), *east, *MORE], WORDS))) == [
+        "tense, if people rate so many items: 44: ± 0.13 (people alone ± 0.35); 66: ± 0.09 (people alone ± 0.25).",
         "tense, more ratings by people: East 17 more: ± 0.10 (people alone 76).",
         "tense, smallest differences that would be found (power 80%): two values of region 0.72.",
         "tense, as many answers as so far, by answers per item: 1: ± 0.10, 2: ± 0.12; 1 answer per item is best.",
