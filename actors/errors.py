@@ -1,4 +1,7 @@
-"""Errors of models, settings and files that cannot be used, and one-line texts for errors of libraries."""
+"""Errors of models, settings and files that cannot be used, and one-line texts for errors of libraries.
+
+The errors name their parts as `jobs.errors.JobError` does, so that jobs give them to their users as they are.
+"""
 
 
 class SettingError(ValueError):
@@ -16,18 +19,18 @@ class FileError(ValueError):
     """The content of a file of `conf/`, or of a user's file in its place, is wrong.
 
     Attributes:
-        kind: the key that chooses such files, such as `rubric`.
+        key: the one that chooses such files, such as `rubric`.
         why: what is wrong, without the file.
     """
 
-    def __init__(self, text: str, kind: str, why: str) -> None:
-        super().__init__(text, kind, why)
-        self.text, self.kind, self.why = text, kind, why
+    def __init__(self, text: str, key: str, why: str) -> None:
+        super().__init__(text, key, why)
+        self.text, self.key, self.why = text, key, why
 
     @classmethod
-    def of(cls, kind: str, name: str, why: str) -> "FileError":
+    def of(cls, key: str, name: str, why: str) -> "FileError":
         """Return the error of the file of this name."""
-        return cls(f"{kind}={name}: {why}", kind, why)
+        return cls(f"{key}={name}: {why}", key, why)
 
     def __str__(self) -> str:
         return self.text
@@ -42,15 +45,15 @@ class ModelError(ValueError):
 
     Attributes:
         why: the message without the model.
-        model: the model.
+        place: the model.
     """
 
-    def __init__(self, why: str, model: str) -> None:
-        super().__init__(why, model)
-        self.why, self.model = why, model
+    def __init__(self, why: str, place: str) -> None:
+        super().__init__(why, place)
+        self.why, self.place = why, place
 
     def __str__(self) -> str:
-        return f"{self.model}: {self.why}"
+        return f"{self.place}: {self.why}"
 
 
 def has_other_shapes(error: BaseException) -> bool:

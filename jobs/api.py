@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 import pyarrow as pa
 
-from jobs.analysis.metrics_output import read_metrics
+from jobs.analysis.metrics_output import read_metrics, wide
 from jobs.errors import InputError
-from jobs.metrics.metric import wide
 from jobs.runtime.command_line import cli, job_names
 from jobs.runtime.configuration.key_types import alternatives, type_of
 from jobs.runtime.configuration.key_values import literal

@@ -9,8 +9,6 @@ import difflib
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from actors.errors import FileError, ModelError, SettingError
-
 _LISTED = 3  # elements of a list that a message shows
 
 
@@ -67,18 +65,11 @@ class RunError(JobError, RuntimeError):
 
 
 def as_input_error(error: ValueError) -> InputError:
-    """Return the error of a stage's settings, a file or a model as one of the user's input, with its fields."""
-    match error:
-        case InputError():
-            return error
-        case FileError():
-            return InputError(error.why, key=error.kind)
-        case SettingError():
-            return InputError(error.why, key=error.key, value=error.value)
-        case ModelError():
-            return InputError(error.why, place=error.model)
-        case _:
-            return InputError(str(error))
+    """Return the error of a stage's settings, a file or a model (`actors.errors`) as one of the user's input."""
+    if isinstance(error, InputError):
+        return error
+    fields = {name: getattr(error, name, None) for name in ("key", "value", "place")}
+    return InputError(error.why, **fields) if hasattr(error, "why") else InputError(str(error))
 
 
 def check_choice(key: str, value: object, allowed: Collection[object]) -> None:
@@ -103,6 +94,20 @@ def about(key: str | None) -> Iterator[None]:
         yield
     except (InputError, RunError) as error:
         error.key = error.key or key
+        raise
+
+
+@contextlib.contextmanager
+def at(uri: str) -> Iterator[None]:
+    """Add `uri` to a storage error in a block that reads or writes only `uri`; s3fs and full disks do not report it."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename = uri
+        elif not hasattr(error, "place"):
+            # The text of an OSError without a number would be "[Errno None] None" once it has a file name.
+            error.place = uri  # type: ignore[attr-defined]
         raise
 
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from actors.devices import upload
-from actors.rubrics.pieces import Piece
-from actors.rubrics.prompts import Prompt
 from actors.vlm import model_inputs
 from actors.vlm.errors import ScoringError
 from actors.vlm.token_trees import SuffixNodes, TokenTree, rows_of, shared_length
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
 
     CopiedValues = tuple[Tensor, torch.cuda.Event | None]  # on the CPU, complete after the event, or already
 
+    from actors.rubrics.pieces import Piece
+    from actors.rubrics.prompts import Prompt
     from actors.vlm.model_types import Inputs, Tensors, Vlm
 
 Rule = Literal["code", "sequence"]

@@ -7,14 +7,20 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from actors import schemas
 from jobs.corpora.cell_texts import csv_file
 from jobs.errors import InputError
-from jobs.metrics.metric import COLUMNS, Metric, metrics_table, wide
+from jobs.metrics.metric import Metric
 from jobs.runtime.job_tables import write_small
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
+from jobs.tables import conform, table
 
+# The columns of the table `metrics` that are fields of `Metric`, without its name; column `dims` is a JSON object.
+COLUMNS = ("value", "low", "high", "n", "units", "coverage", "status", "reason", "interval_method", "definition")
 MAX_SHOWN = 40  # lines on the terminal; all metrics are in the files
 TABLE = "table"  # dim with the table's name
 
@@ -38,7 +44,7 @@ def write_metrics(
 ) -> dict[str, Any]:
     """Write the table OUT/metrics and OUT/metrics.csv, and return the table's manifest with its location (`out`).
 
-    Earlier ones are replaced. The CSV file has a column per dim (`jobs.metrics.metric.wide`).
+    Earlier ones are replaced. The CSV file has a column per dim (`wide`).
     """
     out, metrics = locations.absolute(out), list(metrics)
     locations.replace(locations.join(out, "metrics.csv"), csv_file(*wide(metrics)))
@@ -50,6 +56,49 @@ def write_metrics(
         config=settings,
         inputs=tuple(inputs),
     )
+
+
+def metrics_table(metrics: Iterable[Metric]) -> pa.Table:
+    """Return the metrics as rows of the table `metrics`.
+
+    Raises:
+        jobs.tables.TableError: two metrics have the same name and dims.
+    """
+    rows = [row(metric) for metric in metrics]
+    return conform(schemas.to_table(rows, table("metrics").schema()), table("metrics"))
+
+
+def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[object]]]:
+    """Return a table with one column per dim: the names of the columns, without duplicates, and the rows.
+
+    The columns are `metric`, the dims by name, and the other columns of the table `metrics`. A dim that has the name of
+    one of these becomes the column `dim_NAME` (`dim_status` is the status of ratings, `status` that of the metric). The
+    cell of a dim that the metric does not have is "".
+    """
+    dims = sorted({name for metric in metrics for name in metric.dims})
+    fixed = ("metric", *COLUMNS)
+    used = {*fixed, *dims}
+    columns = []
+    for name in dims:
+        column = name if name not in fixed else f"dim_{name}"
+        while column != name and column in used:
+            column = f"dim_{column}"
+        used.add(column)
+        columns.append(column)
+    rows = [
+        [metric.name, *(metric.dims.get(name, "") for name in dims), *_cells(metric).values()] for metric in metrics
+    ]
+    return ["metric", *columns, *COLUMNS], rows
+
+
+def row(metric: Metric) -> dict[str, object]:
+    """Return the metric as a row of the table `metrics`."""
+    dims = json.dumps(dict(metric.dims), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return {"metric": metric.name, "dims": dims, **_cells(metric)}
+
+
+def _cells(metric: Metric) -> dict[str, object]:
+    return {name: getattr(metric, name) for name in COLUMNS} | {"status": str(metric.status)}
 
 
 def metric_lines(metrics: Sequence[Metric]) -> Iterator[str]:

@@ -138,7 +138,7 @@ def _naming_checkpoint(cfg: EmbedderConfig) -> Iterator[None]:
     except SettingError as error:
         raise InputError(error.why, key=f"embedder.{error.key}", value=error.value) from error
     except ModelError as error:
-        place = None if error.model == cfg.checkpoint else error.model
+        place = None if error.place == cfg.checkpoint else error.place
         raise InputError(error.why, key=_CHECKPOINT, value=cfg.checkpoint, place=place) from error
     except (ValueError, OSError) as error:
         raise InputError(first_line(error), key=_CHECKPOINT, value=cfg.checkpoint) from error

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.quantities import quantity
-from jobs.errors import InputError
+from jobs.errors import InputError, at
 from jobs.inventory.found import files_by_table
 from jobs.store import run_files
-from jobs.store.files import faults, locations, whole
+from jobs.store.files import locations, whole
 from jobs.store.files.objects import Object
 from jobs.store.files.threads import in_threads
 from jobs.store.footers import data_objects, read_footer
@@ -166,7 +166,7 @@ def _is_equal(file: Object, other: Object) -> bool:
 
 def _digest(uri: str) -> str:
     """Return the MD5 sum of a file or object."""
-    with faults.at(uri):
+    with at(uri):
         if locations.is_s3(uri):
             return whole.digest(uri)
         with Path(uri).open("rb") as file:

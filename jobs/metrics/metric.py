@@ -1,26 +1,19 @@
 """A kind of metric, and the value of a metric with its interval and basis, or the reason why it is undefined.
 
-Every module of `jobs.metrics` returns `Metric` objects; `metrics_table` converts them to rows of the table `metrics`.
+Every module of `jobs.metrics` returns `Metric` objects; `jobs.analysis.metrics_output` writes them as a table.
 """
 
-import json
 import math
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from actors import schemas
 from actors.status import Status
 from jobs.metrics.intervals import Interval, Units, bootstrap, ratio, share
-from jobs.tables import conform, table
-
-# The columns of the table `metrics` that are fields of `Metric`, without its name; column `dims` is a JSON object.
-COLUMNS = ("value", "low", "high", "n", "units", "coverage", "status", "reason", "interval_method", "definition")
 
 
 class Quantity(StrEnum):
@@ -326,46 +319,3 @@ def undefined(
 def no_rated_item(group: str, *, at_least: int) -> str:
     """Return the reason of a metric of a group without an item that has `at_least` ratings of it."""
     return f"no item has {f'{at_least} ratings' if at_least > 1 else 'a rating'} of {group}"
-
-
-def metrics_table(metrics: Iterable[Metric]) -> pa.Table:
-    """Return the metrics as rows of the table `metrics`.
-
-    Raises:
-        jobs.tables.TableError: two metrics have the same name and dims.
-    """
-    rows = [row(metric) for metric in metrics]
-    return conform(schemas.to_table(rows, table("metrics").schema()), table("metrics"))
-
-
-def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[object]]]:
-    """Return a table with one column per dim: the names of the columns, without duplicates, and the rows.
-
-    The columns are `metric`, the dims by name, and the other columns of the table `metrics`. A dim that has the name of
-    one of these becomes the column `dim_NAME` (`dim_status` is the status of ratings, `status` that of the metric). The
-    cell of a dim that the metric does not have is "".
-    """
-    dims = sorted({name for metric in metrics for name in metric.dims})
-    fixed = ("metric", *COLUMNS)
-    used = {*fixed, *dims}
-    columns = []
-    for name in dims:
-        column = name if name not in fixed else f"dim_{name}"
-        while column != name and column in used:
-            column = f"dim_{column}"
-        used.add(column)
-        columns.append(column)
-    rows = [
-        [metric.name, *(metric.dims.get(name, "") for name in dims), *_cells(metric).values()] for metric in metrics
-    ]
-    return ["metric", *columns, *COLUMNS], rows
-
-
-def row(metric: Metric) -> dict[str, object]:
-    """Return the metric as a row of the table `metrics`."""
-    dims = json.dumps(dict(metric.dims), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return {"metric": metric.name, "dims": dims, **_cells(metric)}
-
-
-def _cells(metric: Metric) -> dict[str, object]:
-    return {name: getattr(metric, name) for name in COLUMNS} | {"status": str(metric.status)}

@@ -146,7 +146,7 @@ def run_error(error: Exception) -> RunError:
     if isinstance(error, RunError):
         return error
     if isinstance(error, ModelError):
-        return RunError(error.why, place=error.model)
+        return RunError(error.why, place=error.place)
     if faults.is_of_store(error) and (problem := faults.problem(error)):
         return problem.as_run_error()
     return RunError(f"a worker failed: {type(error).__name__}: {first_line(error)}", remedy=TRACE)

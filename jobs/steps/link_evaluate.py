@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobs.analysis.gold_answers import RANKED, GoldAnswers, GoldColumns, ranks_of, read_gold
+from jobs.analysis.metrics_output import metrics_table
 from jobs.errors import InputError, check_choice
 from jobs.metrics import ranking
-from jobs.metrics.metric import Metric, metrics_table
+from jobs.metrics.metric import Metric
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.job_tables import write_rows

@@ -20,6 +20,7 @@ from actors import schemas
 from actors.ids import content_id
 from actors.local_models import has_random_weights
 from actors.quantities import quantity
+from jobs.analysis.metrics_output import metrics_table
 from jobs.analysis.tric_metrics import (
     Ranking,
     WordedCaptions,
@@ -33,7 +34,7 @@ from jobs.corpora.embeddings import check_same_space, space_of
 from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, read_split
 from jobs.errors import InputError
 from jobs.metrics.descriptive import describe
-from jobs.metrics.metric import Metric, metrics_table
+from jobs.metrics.metric import Metric
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.job_tables import write_rows

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.ids import content_id
+from jobs.analysis.metrics_output import metrics_table
 from jobs.analysis.tric_metrics import (
     Ranked,
     RaterCondition,
@@ -28,7 +29,7 @@ from jobs.analysis.tric_metrics import (
 from jobs.corpora.tric import Split, answer_lines, read_split
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
-from jobs.metrics.metric import Metric, metrics_table
+from jobs.metrics.metric import Metric
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.job_tables import write_rows

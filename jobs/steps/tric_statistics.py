@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from actors.ids import content_id
 from actors.quantities import quantity
+from jobs.analysis.metrics_output import metrics_table
 from jobs.analysis.tric_metrics import statistics
 from jobs.corpora.tric import SPLITS, Split, read_split
 from jobs.errors import InputError, check_least
-from jobs.metrics.metric import Metric, metrics_table
+from jobs.metrics.metric import Metric
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.job_tables import write_rows

@@ -10,6 +10,7 @@ from typing import overload
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.errors import at
 from jobs.store.counts import Counts
 from jobs.store.files import faults, locations, whole
 from jobs.store.files.objects import CompactList, Object
@@ -116,7 +117,7 @@ def _checked(source: Object, footer: Footer | None) -> Footer | None:
 
 def _read_again(source: Object) -> Footer | None:
     try:
-        with faults.at(source.uri):
+        with at(source.uri):
             end = whole.end_of(source.uri, min(_END_BYTES, source.size))
             size = int.from_bytes(end[:4], "little") + _END_BYTES
             if end[4:] != _MAGIC or size > source.size:
@@ -137,7 +138,7 @@ def _read(source: Object) -> Footer | None:
         return footer
     fs, path = locations.filesystem(source.uri)
     try:
-        with faults.at(source.uri), fs.open_input_file(path) as stream:
+        with at(source.uri), fs.open_input_file(path) as stream:
             return _footer(source, repeated(source.uri, partial(pq.read_metadata, stream), also_damage=True))
     except FileNotFoundError:
         return None

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from actors.errors import first_line
 from actors.ids import content_id
-from jobs.errors import RunError
+from jobs.errors import RunError, at
 from jobs.store.files import faults, locations
 from jobs.store.files.objects import Object
 from jobs.store.files.s3 import CONNECTIONS
@@ -78,7 +78,7 @@ def reading_rows(uri: str) -> Iterator[None]:
         RunError: the rows are damaged.
     """
     try:
-        with faults.at(uri):
+        with at(uri):
             yield
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if not faults.is_damage(error):

@@ -14,13 +14,14 @@ from actors.ids import content_id
 from jobs import diff, export, import_ratings, questions, report
 from jobs.analysis import file_analysis, metrics_output
 from jobs.analysis.file_analysis import FileAnalysis
+from jobs.analysis.metrics_output import wide
 from jobs.analysis.tric_metrics import Ranking, Reranking, WordedCaptions, statistics
 from jobs.corpora.cell_texts import csv_file
 from jobs.corpora.tric import PUBLISHED, Split
 from jobs.errors import InputError
 from jobs.inventory.differences import ColumnDifference, Differences
 from jobs.inventory.found import RatedRun
-from jobs.metrics.metric import Metric, wide
+from jobs.metrics.metric import Metric
 from jobs.page import file_report
 from jobs.page.page_contents import Page
 from jobs.runtime.outcomes import Manifest

@@ -117,8 +117,8 @@ def load(job: str, schema: type, overrides: Sequence[str]) -> Any:
         try:
             config = built(schema, values)
         except FileError as error:
-            option = config_files.chosen_options(schema, overrides).get(error.kind)
-            raise InputError(error.why, key=error.kind, value=option) from error
+            option = config_files.chosen_options(schema, overrides).get(error.key)
+            raise InputError(error.why, key=error.key, value=option) from error
     if (resources := getattr(config, "resources", None)) is not None:
         check(resources)
     if isinstance(plan := getattr(config, "plan", False), str):

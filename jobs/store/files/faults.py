@@ -4,11 +4,9 @@ pyarrow reports an S3 error as an OSError whose text includes bucket, key and op
 bucket and key, whose cause is botocore's answer. This module reads both.
 """
 
-import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -147,20 +145,6 @@ def is_of_store(error: BaseException) -> bool:
 def is_full(error: BaseException) -> bool:
     """Return whether a disk, or the user's quota on it, is full."""
     return isinstance(error, OSError) and error.errno in FULL_DISK
-
-
-@contextlib.contextmanager
-def at(uri: str) -> Iterator[None]:
-    """Add `uri` to a storage error in a block that reads or writes only `uri`; s3fs and full disks do not report it."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            error.filename = uri
-        elif isinstance(error, OSError) or _is_botocore(error):
-            # The text of an OSError without a number would be "[Errno None] None" once it has a file name.
-            error.place = uri  # type: ignore[attr-defined]
-        raise
 
 
 def is_damage(error: BaseException) -> bool:

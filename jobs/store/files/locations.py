@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from actors.fetching.signed_urls import without_secrets
-from jobs.errors import InputError
+from jobs.errors import InputError, at
 from jobs.store.files import faults, local_files, s3, whole
 from jobs.store.files.local_files import path_hint
 from jobs.store.files.objects import CompactList, Object
@@ -166,7 +166,7 @@ def read_bytes(uri: str) -> bytes:
         FileNotFoundError: it does not exist.
         OSError: the store returned other bytes at each read.
     """
-    with faults.at(uri):
+    with at(uri):
         if is_s3(uri):
             return whole.read(uri)
         fs, path = filesystem(uri)
@@ -219,7 +219,7 @@ def local_copy(uri: str) -> Iterator[Path]:
         return
     with Spool("object") as spool:
         path = spool.path / "content"
-        with faults.at(uri):
+        with at(uri):
             whole.save(uri, path)
         yield path
 
@@ -232,7 +232,7 @@ def create(uri: str, data: bytes | Iterable[bytes]) -> bool:
     Args:
         data: the content, or its pieces.
     """
-    with faults.at(uri):
+    with at(uri):
         return s3.create(uri, b"".join(_pieces(data))) if is_s3(uri) else local_files.create(Path(uri), _pieces(data))
 
 
@@ -243,7 +243,7 @@ def creates_once(folder: str) -> bool:
     """
     if not is_s3(folder):
         return True
-    with faults.at(folder):
+    with at(folder):
         return s3.creates_once(folder)
 
 
@@ -267,7 +267,7 @@ def publish(source: Path, uri: str) -> None:
     all bytes were sent. `source` is complete before the upload begins because pyarrow completes, rather than aborts, an
     upload whose stream is closed by an exception.
     """
-    with faults.at(uri):
+    with at(uri):
         if not is_s3(uri):
             local_files.publish(source, Path(uri))
             return
@@ -291,7 +291,7 @@ def move(uri: str, target: str) -> None:
     Raises:
         OSError: it was not moved; on S3 both places may then have it.
     """
-    with faults.at(uri):
+    with at(uri):
         if is_s3(uri):
             s3.move(uri, target)
         else:
@@ -304,5 +304,5 @@ def remove(uris: list[str]) -> None:
         s3.remove(uris)
         return
     for uri in uris:
-        with faults.at(uri):
+        with at(uri):
             Path(uri).unlink(missing_ok=True)

@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from actors.fetching.signed_urls import without_secrets
-from jobs.errors import InputError
-from jobs.store.files import faults
+from jobs.errors import InputError, at
 from jobs.store.files.objects import Object
 
 ATTEMPTS = 6  # attempts per request: SlowDown and dropped connections pass, a wrong name fails within seconds
@@ -336,7 +335,7 @@ def _remove_page(uris: list[str]) -> None:
     bucket = bucket_of(uris[0])
     keys = [key_path(uri).split("/", 1)[1] for uri in uris]
     objects = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
-    with faults.at(uris[0]):
+    with at(uris[0]):
         try:
             answer = client().call_s3("delete_objects", Bucket=bucket, Delete=objects)
         except OSError as error:
@@ -350,6 +349,6 @@ def _remove_page(uris: list[str]) -> None:
 def _remove_one_by_one(bucket: str, keys: list[str]) -> Mapping[str, Any]:
     """Delete objects one by one, for older stores that require an MD5 sum for bulk deletions, which botocore omits."""
     for key in keys:
-        with faults.at(f"s3://{bucket}/{key}"):
+        with at(f"s3://{bucket}/{key}"):
             client().call_s3("delete_object", Bucket=bucket, Key=key)
     return {}

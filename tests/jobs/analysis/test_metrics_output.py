@@ -1,17 +1,63 @@
 """The table of metrics in the folder of a page: its inputs, its replacement, and folders of other programs."""
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from jobs.analysis.metrics_output import read_computed, refuse_foreign, table_name, write_metrics
+from jobs.analysis.metrics_output import metrics_table, read_computed, refuse_foreign, table_name, wide, write_metrics
 from jobs.errors import InputError
-from jobs.metrics.metric import Metric, MetricKind, metrics_table, undefined
+from jobs.metrics.intervals import Interval, proportion
+from jobs.metrics.metric import Metric, MetricKind, estimated, undefined
 from jobs.runtime.command_line import cli
 from jobs.store.files.objects import Object
 from jobs.store.reading import open_table
 from jobs.store.run_files import read_inputs, run_uri
+from jobs.tables import TableError
 from tests.factories import rating, write_table, write_units
+
+KIND, ALPHA = MetricKind("m", definition="d"), MetricKind("alpha", definition="d")
+
+
+def test_a_row_of_the_table() -> None:
+    metric = estimated(
+        MetricKind("share", definition="one sentence"), 0.5, 4, coverage=0.8, interval=Interval(0.2, 0.8, "wilson 95%")
+    )
+    (row,) = metrics_table([metric.at(rater="é", question="q")]).to_pylist()
+    of_array: Any = np.int64(3)
+    assert json.dumps(undefined(ALPHA, "r", n=of_array).n) == "3"
+    assert row["dims"] == '{"question":"q","rater":"é"}'
+    assert (row["value"], row["low"], row["high"], row["n"], row["coverage"]) == (0.5, 0.2, 0.8, 4, 0.8)
+    assert (row["status"], row["reason"], row["interval_method"]) == ("ok", None, "wilson 95%")
+
+
+def test_an_undefined_metric_has_a_status_and_a_reason() -> None:
+    metric = undefined(ALPHA, "one rater", n=3, coverage=0.5, dims={"level": "nominal"})
+    (row,) = metrics_table([metric]).to_pylist()
+    assert (row["value"], row["status"], row["reason"]) == (None, "skipped", "one rater")
+    assert (row["definition"], row["n"], row["coverage"]) == ("d", 3, 0.5)
+    assert undefined(ALPHA, "nobody", status="missing_input").status == "missing_input"
+    assert json.loads(row["dims"]) == {"level": "nominal"}
+
+
+def test_two_metrics_of_one_name_are_refused() -> None:
+    with pytest.raises(TableError, match="duplicate"):
+        metrics_table([undefined(KIND, "r"), undefined(KIND, "r")])
+
+
+def test_wide_columns_have_different_names() -> None:
+    """A dim that is called as a column of the table is distinguished from it, whatever the other dims are called."""
+    dims = {"status": "reported", "value": "a", "dim_value": "b", "metric": "c", "group": "people"}
+    first = estimated(KIND, 0.5, 4, interval=proportion(2, 4), dims=dims)
+    second = undefined(ALPHA, "one rater", dims={"group": "models"})
+    columns, rows = wide([first, second])
+    assert len(set(columns)) == len(columns)
+    one, other = (dict(zip(columns, row, strict=True)) for row in rows)
+    assert (one["status"], one["dim_status"], one["value"], one["dim_value"]) == ("ok", "reported", 0.5, "b")
+    assert (one["metric"], one["dim_metric"], one["dim_dim_value"]) == ("m", "c", "a")
+    assert (other["status"], other["dim_status"], other["value"], other["group"]) == ("skipped", "", None, "models")
 
 
 def test_a_table_of_metrics_has_its_inputs_and_replaces_an_earlier_one(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.analysis.metrics_output import metrics_table
 from jobs.metrics import distributions as module
 from jobs.metrics.distributions import Distribution, Distributions, metrics_of
 from jobs.metrics.intervals import ALL_EQUAL, student, wilson
-from jobs.metrics.metric import metrics_table
 from jobs.tables import TableError, table
 from tests.cases import check_cases
 from tests.factories import add_ratings, add_units

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jobs.analysis.metrics_output import metrics_table
 from jobs.metrics import ranking
-from jobs.metrics.metric import metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.job_tables import write_small
 from tests.factories import rating, write_file

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from jobs.analysis.metrics_output import metrics_table
 from jobs.analysis.tric_metrics import statistics
 from jobs.corpora.tric import read_split
 from jobs.metrics import ranking
-from jobs.metrics.metric import metrics_table
 from jobs.runtime.command_line import cli
 from jobs.runtime.job_tables import write_small
 
