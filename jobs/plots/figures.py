@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
+from functools import cache
 from textwrap import wrap
 from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
 from jobs.plots.panels import CHARACTER
-from jobs.plots.svg import WIDTH, as_svg, drawing
+from jobs.plots.svg import POINTS, WIDTH, Stroke, as_svg, drawing, repeat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.figure import Figure
 
     from jobs.plots.panels import Panel
@@ -24,9 +26,10 @@ PAD = 0.12  # inches around the axes and between panels
 
 
 class Drawing(str):
-    """Inline SVG that keeps the matplotlib figure it was drawn from, for `as_pdf`, and its panels with their titles."""
+    """Inline SVG that keeps what was drawn and its size in inches, for `as_pdf`, and its panels with their titles."""
 
-    figure: Figure
+    strokes: list[Stroke]
+    size: tuple[float, float]
     panels: Sequence[tuple[str, Panel]]
     name: str
 
@@ -37,12 +40,20 @@ def as_pdf(drawings: Iterable[Drawing], *, caption: str = "") -> bytes:
     Args:
         caption: becomes the subject of the file.
     """
-    from matplotlib.backends.backend_pdf import PdfPages
+    from matplotlib.backends.backend_pdf import PdfFile, RendererPdf
 
     out = io.BytesIO()
-    with drawing(), PdfPages(out, metadata={"Subject": caption, "CreationDate": None, "Creator": "remine"}) as pages:
+    with drawing():
+        file = PdfFile(out, metadata={"Subject": caption, "CreationDate": None, "Creator": "remine"})
         for drawn in drawings:
-            pages.savefig(drawn.figure)
+            width, height = drawn.size
+            file.newPage(width, height)
+            renderer = RendererPdf(file, POINTS, height, width)
+            repeat(drawn.strokes, renderer, height * POINTS)
+            renderer.finalize()
+            file.endStream()
+        file.finalize()
+        file.close()
     return out.getvalue()
 
 
@@ -105,8 +116,10 @@ def small_multiples(
                     text.set_text("\n".join(wrap(name, int(max(labels + width, HEADING) / (1.15 * CHARACTER)))))
             boxes[number] = axes
         _arrange(figure, lines, list(boxes.values()), columns, labels)
-        drawn = Drawing(as_svg(figure, title=title, description=description))
-    drawn.figure, drawn.panels, drawn.name = figure, panels, title
+        strokes: list[Stroke] = []
+        drawn = Drawing(as_svg(figure, title=title, description=description, strokes=strokes))
+    width, height = figure.get_size_inches()
+    drawn.strokes, drawn.size, drawn.panels, drawn.name = strokes, (float(width), float(height)), panels, title
     return drawn
 
 
@@ -150,9 +163,17 @@ def _margins(figure: Figure, axes: Axes, size: tuple[float, float]) -> tuple[flo
     """Return the inches that labels, titles and legends need at the left, right, bottom and top of axes of `size`."""
     width, height = figure.get_size_inches()
     axes.set_position((0.3, 0.3, size[0] / width, size[1] / height))
-    tight = axes.get_tightbbox()
+    tight = axes.get_tightbbox(_measuring(figure.dpi))
     assert tight is not None  # the axes are visible
     box = tight.transformed(figure.dpi_scale_trans.inverted())
     inner = axes.get_position()
     x0, x1, y0, y1 = inner.x0 * width, inner.x1 * width, inner.y0 * height, inner.y1 * height
     return max(0, x0 - box.x0), max(0, box.x1 - x1), max(0, y0 - box.y0), max(0, box.y1 - y1)
+
+
+@cache
+def _measuring(dpi: float) -> RendererAgg:
+    """Return the renderer with which texts are measured: one for all figures, since it remembers them."""
+    from matplotlib.backends.backend_agg import RendererAgg
+
+    return RendererAgg(1, 1, dpi)

@@ -455,10 +455,10 @@ def _set_ticks(axes: Axes, width: float) -> None:
     for intervals in (4, 3, 2, 1):
         ticks = [tick for tick in MaxNLocator(intervals, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
                  if low - 1e-9 <= tick <= high + 1e-9]  # fmt: skip
-        axes.set_xticks(ticks)
         longest = max(map(len, axes.xaxis.get_major_formatter().format_ticks(ticks)), default=0)
         if (longest + 1) * CHARACTER * (len(ticks) - 1) * (high - low) <= width * (ticks[-1] - ticks[0]):
-            return
+            break
+    axes.set_xticks(ticks)
 
 
 @dataclass(frozen=True)

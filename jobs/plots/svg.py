@@ -13,9 +13,9 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +31,13 @@ SERIES = (ACCENT, SECOND, PRINTED, SOFT)  # colours of series, in order
 _STOPS = ["#fbeacb", "#f0b56a", "#cf6f6d", "#83478f", "#2f2a73"]
 # From rust through a light grey, which is the middle, to indigo.
 _DIVERGING = ["#8a3a12", "#d9935f", "#f4f1ee", "#8d7fc4", "#2f2a73"]
-WIDTH = 7.6  # inches of a figure of full width; 72 points per inch
+WIDTH = 7.6  # inches of a figure of full width
+POINTS = 72  # per inch
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
 _LINK = "cards:"  # prefix of the URLs of cells and labels that are links
 # matplotlib writes a URL with double quotes between single ones
 _LINK_TAG = re.compile(rf"""<a xlink:href=(?P<quote>["']){_LINK}(?P<name>[\w-]+)\?(?P<label>.*?)(?P=quote)[^>]*>""")
+Stroke = tuple[str, Any, list[Any], dict[str, Any]]  # a method of a renderer, its style, and its other arguments
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "remine",
@@ -78,16 +80,23 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def as_svg(figure: Figure, *, title: str, description: str) -> str:
+def as_svg(figure: Figure, *, title: str, description: str, strokes: list[Stroke] | None = None) -> str:
     """Return a figure as an `<svg>` element with a title and a description for screen readers.
 
     Call it inside `drawing`. The element has no scripts or external resources, and its ids are unique to its content.
-    """
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
+    Args:
+        strokes: what is drawn is added to it, in points, for other renderers: arranging a figure takes longer than
+            writing it.
+    """
+    figure.dpi = POINTS
+    width, height = figure.get_size_inches() * POINTS
     out = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    FigureCanvasSVG(figure).print_svg(out, metadata=nothing)
+    renderer = _recorder()(width, height, out, image_dpi=POINTS, metadata=nothing)
+    renderer.strokes = [] if strokes is None else strokes
+    figure.draw(renderer)
+    renderer.finalize()
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*|<style .*?</style>\s*", "", svg, flags=re.S)
@@ -101,7 +110,7 @@ def as_svg(figure: Figure, *, title: str, description: str) -> str:
     linked = _LINK_TAG.search(svg) is not None
     key = hashlib.sha256(f"{title}\n{description}\n{svg}".encode()).hexdigest()[:10]
     svg = _with_links(_own_ids(svg, key))
-    width, height = (f"{inches * 72:g}" for inches in figure.get_size_inches())
+    width, height = (f"{inches * POINTS:g}" for inches in figure.get_size_inches())
     head = (
         f'<svg class="plot{" linked" * linked}" role="{"group" if linked else "img"}" '
         f'aria-labelledby="{key}-t {key}-d" width="{width}pt" height="{height}pt" '
@@ -111,6 +120,66 @@ def as_svg(figure: Figure, *, title: str, description: str) -> str:
         f"<style>{_theme()}{_LINKED * linked}</style>\n"
     )
     return head + svg[svg.index(">") + 1 :].strip() + "\n"
+
+
+@cache
+def _recorder() -> Any:
+    """Return the class of a renderer of SVG that keeps what it draws in its list `strokes`."""
+    from matplotlib.backend_bases import GraphicsContextBase
+    from matplotlib.backends.backend_svg import RendererSVG
+
+    class Recorder(RendererSVG):
+        strokes: list[Stroke]
+        _inside = False  # a collection is drawn as paths
+
+        def get_text_width_height_descent(self, s: str, prop: Any, ismath: Any) -> Any:
+            return _text_size(self._text2path, s, prop, ismath)
+
+    def recorded(name: str) -> Any:
+        draw = getattr(RendererSVG, name)
+
+        def record(self: Any, gc: Any, *args: Any, **kwargs: Any) -> None:
+            if self._inside:
+                draw(self, gc, *args, **kwargs)
+                return
+            style = GraphicsContextBase()
+            style.copy_properties(gc)
+            if (box := gc.get_clip_rectangle()) is not None:
+                style.set_clip_rectangle(box.frozen())
+            still = [arg.frozen() if hasattr(arg, "frozen") else arg for arg in args]
+            self.strokes.append((name, style, still, kwargs))
+            self._inside = True
+            try:
+                draw(self, gc, *args, **kwargs)
+            finally:
+                self._inside = False
+
+        return record
+
+    for name in ("draw_path", "draw_markers", "draw_path_collection", "draw_text"):
+        setattr(Recorder, name, recorded(name))
+    return Recorder
+
+
+@lru_cache(maxsize=8192)
+def _text_size(text_to_path: Any, text: str, font: Any, mathematical: Any) -> Any:
+    return text_to_path.get_text_width_height_descent(text, font, mathematical)
+
+
+def repeat(strokes: Iterable[Stroke], renderer: Any, height: float) -> None:
+    """Draw what `as_svg` has drawn with another renderer.
+
+    Args:
+        height: of the figure in points, because SVG counts from the top.
+    """
+    for name, style, args, kwargs in strokes:
+        gc = renderer.new_gc()
+        gc.copy_properties(style)
+        if name == "draw_text" and not renderer.flipy():
+            x, y, *rest = args
+            args = [x, height - y, *rest]  # noqa: PLW2901
+        getattr(renderer, name)(gc, *args, **kwargs)
+        gc.restore()
 
 
 def link_to(name: str, label: str) -> str:

@@ -187,7 +187,8 @@ def test_files_of_an_earlier_report_are_removed(tmp_path):
 
 def test_the_file_of_a_figure_is_xml_whatever_its_labels(tmp_path):
     svg = Drawing('<svg class="plot"><text>a\x1bb\ud800\x9b</text></svg>')
-    svg.figure = plot(HeatMap([[1.0]], ["a"], ["b"]), title="t", description="d").figure
+    drawn = plot(HeatMap([[1.0]], ["a"], ["b"]), title="t", description="d")
+    svg.strokes, svg.size = drawn.strokes, drawn.size
     write_parts(str(tmp_path), [PaperFigure("figure_1", "t", "c", svg, table())])
     root = ET.fromstring((tmp_path / "paper" / "figure_1.svg").read_bytes())
     assert root.findtext("text") == "a\ufffdb\ufffd\ufffd"
