@@ -25,6 +25,7 @@ from jobs.annotation.questionnaire import NO_ANSWER, Questionnaire
 from jobs.errors import InputError, NotAnsweredError
 from jobs.runtime.selection import exclusions
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.hashing import hash_texts_128, joined_columns
 from jobs.store.reading import TableSource, open_table
@@ -71,9 +72,27 @@ class ItemNames:
         return rows.filter(is_one)
 
     def _item(self, name: str) -> str | None:
-        if name in self._items:
-            return name
-        return self._of_picture.get(name, self._of_picture.get(content_id(name)))
+        """Return the item of a name; of an absolute path, that of its longest end that an item or picture has."""
+        parts = [name]
+        if name not in self._items and locations.is_on_disk(name):
+            folders = name.replace("\\", "/").split("/")
+            parts += ["/".join(folders[first:]) for first in range(1, len(folders))]
+        for part in parts:
+            if part in self._items:
+                return part
+            found = self._of_picture.get(part, self._of_picture.get(content_id(part)))
+            if found is not None:
+                return found
+        return None
+
+
+def _without_disk(rows: pa.Table, *, file: str, reject: Rejects) -> pa.Table:
+    """Return the rows whose item is not an absolute path; the others are rejected."""
+    on_disk = tabular.mapped(rows["item_id"], locations.is_on_disk, pa.bool_()).fill_null(False)
+    for position in rows["position"].filter(on_disk).to_pylist():
+        message = "the item is given by an absolute path, which tables and pages would show; set items= to find it"
+        reject(Reject(file, position, "absolute_path", message, ""))
+    return rows.filter(pc.invert(on_disk))
 
 
 Read = Callable[[str, Rejects], Iterator[pa.Table]]
@@ -200,6 +219,8 @@ class Importer:
             raw = raw.filter(pa.array(~out))
         if self.items:
             raw = self.items.resolve(raw, file=self.files[number].uri, reject=reject)
+        else:
+            raw = _without_disk(raw, file=self.files[number].uri, reject=reject)
         if not raw.num_rows:
             return None
         if self.table == "spans":

@@ -11,6 +11,7 @@ from jobs.store.files import locations
 KEY_VARIABLE = "REMINE_RATER_KEY"
 MIN_KEY_BYTES = 16  # 128 bits; names are few and can be guessed, so only the key protects them
 PSEUDONYM_DIGITS = 24  # 96 bits: enough for 10^9 people
+MAKES_A_KEY = "openssl rand -hex 16 > key.txt makes such a file; keep it"
 FINGERPRINT_DIGITS = 8  # identifies a key; too short to reveal it
 
 
@@ -43,7 +44,10 @@ def read_key(key_file: str | None) -> Pseudonyms:
         InputError: there is no key, or it is too short; the message does not contain it.
     """
     if key_file:
-        (file,) = locations.find(key_file)[:1]
+        try:
+            (file,) = locations.find(key_file)[:1]
+        except InputError as error:
+            raise InputError(error.why, key="key_file", value=key_file, remedy=MAKES_A_KEY) from error
         with locations.named_errors(key_file):
             key, where = locations.read_bytes(file.uri).strip(), f"key_file={key_file}"
     else:
@@ -51,8 +55,9 @@ def read_key(key_file: str | None) -> Pseudonyms:
         if not key:
             raise InputError(
                 "people's names are replaced by pseudonyms under a secret key; "
-                f"set ${KEY_VARIABLE} or give key_file=FILE",
-                remedy="openssl rand -hex 16 > key.txt makes such a file; keep it",
+                f"set ${KEY_VARIABLE} or give key_file=key.txt",
+                key="key_file",
+                remedy=MAKES_A_KEY,
             )
     if len(key) < MIN_KEY_BYTES:
         raise InputError(f"{where}: the key has {len(key)} bytes; must have at least {MIN_KEY_BYTES}")

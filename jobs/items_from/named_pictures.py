@@ -34,6 +34,7 @@ class Pictures(Protocol):
     """Interface that turns the names in a file into pictures."""
 
     by_url: bool  # whether the pictures become records
+    folder: str  # that names are relative to; empty: none
 
     def find(self, name: str) -> NamedPicture:
         """Return the picture. Raises UnusableRowError if there is none."""
@@ -68,37 +69,39 @@ class Paths:
     by_url = False
 
     def __init__(self, path: str) -> None:
-        self._key, self._folder = f"pictures.path={path}", locations.absolute(path)
+        self.folder = locations.absolute(path)
         with about("pictures.path"):
-            files = user_tables.list_files(self._folder)
-        self._names = {user_tables.name_in(self._folder, file.uri) for file in files}
+            files = user_tables.list_files(self.folder)
+        self._names = {user_tables.name_in(self.folder, file.uri) for file in files}
         self._by_composed = _by_composed(self._names)
 
     def find(self, name: str) -> NamedPicture:
         """Return the picture at `name`, relative to the folder or absolute. Raises UnusableRowError without one."""
-        path = name.removeprefix(self._folder + "/")
-        path = posixpath.normpath(path)
+        path = posixpath.normpath(locations.without_disk(name, [self.folder]))
         path = path if path in self._names else self._by_composed.get(unicodedata.normalize("NFC", path), path)
         if path not in self._names:
-            raise UnusableRowError(
-                "no_such_picture",
-                f"no picture {name!r} among the {len(self._names):,} files of {self._key}{self._hint(name, path)}",
-            )
-        return NamedPicture(content_id(path), locations.join(self._folder, path))
+            shown = f"…/{_last_part(path)}" if locations.is_on_disk(name) else name  # rejects are kept and passed on
+            among = f"the {len(self._names):,} files of the folder {posixpath.basename(self.folder)}"
+            raise UnusableRowError("no_such_picture", f"no picture {shown!r} among {among}{self._hint(name, path)}")
+        return NamedPicture(content_id(path), locations.join(self.folder, path))
 
     def _hint(self, name: str, path: str) -> str:
         if mark := next((mark for mark in OTHER_SEPARATORS if mark in name), None):
             parts = [posixpath.normpath(part.strip()) for part in name.split(mark)]
             if any(part in self._names for part in parts):
                 return f"; it is a list, set separators.pictures={mark!r}"
-        last = _last_part(path.replace("\\", "/"))
-        near = [name for name in self._names if _last_part(name) == last or name.rsplit(".", 1)[0] == path]
+        last = _folded(path)
+        near = [name for name in self._names if _folded(name) == last or name.rsplit(".", 1)[0] == path]
         return f"; there is {min(near, key=lambda name: (len(name), name))!r}" if near else ""
 
 
 def _last_part(path: str) -> str:
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def _folded(path: str) -> str:
     """Return the last part of a path without case, composed (NFC) and percent-decoded, as misspelt paths may be."""
-    return unicodedata.normalize("NFC", unquote(path.rsplit("/", 1)[-1])).casefold()
+    return unicodedata.normalize("NFC", unquote(_last_part(path))).casefold()
 
 
 def _by_composed(names: Iterable[str]) -> dict[str, str]:
@@ -116,7 +119,7 @@ def _by_composed(names: Iterable[str]) -> dict[str, str]:
 class Urls:
     """Finder of pictures by URL; the image_id is the URL's hash, as in `records`."""
 
-    by_url = True
+    by_url, folder = True, ""
 
     def find(self, name: str) -> NamedPicture:
         """Return the picture; raises UnusableRowError if `name` is not a URL."""
@@ -139,7 +142,7 @@ class Ids:
         names: the ids that will be looked up.
     """
 
-    by_url = False
+    by_url, folder = False, ""
 
     def __init__(self, images: TableSource, names: Iterable[str]) -> None:
         self._uri = images.uri

@@ -1,6 +1,8 @@
 """Conversion of a user file's rows to rows of `items`, `texts` and `records`."""
 
 import json
+import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +13,7 @@ from jobs.errors import InputError, check_choice
 from jobs.items_from.input_rows import PICTURE, Cell, Row, UnusableRowError, UserFile, entries, text_of
 from jobs.items_from.items_config import KINDS, ItemsConfig
 from jobs.items_from.named_pictures import NamedPicture, Pictures
+from jobs.store.files import locations
 from jobs.store.writer import RAW_KEPT, Reject
 from jobs.tables import WIT_COLUMNS
 
@@ -112,6 +115,8 @@ class ItemRowReader:
     def __init__(self, cfg: ItemsConfig, file: UserFile, roles: Roles, pictures: Pictures) -> None:
         self._cfg, self._file, self._roles, self._pictures = cfg, file, roles, pictures
         self._named = roles.named
+        # Absolute paths become relative to one of these, so that no table names the user's folders.
+        self._folders = [folder for folder in (pictures.folder, posixpath.dirname(file.object.uri)) if folder]
         self._lists = {
             key: ListColumn(f"separators.{key}", getattr(cfg.separators, key)) for key in ("targets", "gold")
         }
@@ -127,8 +132,7 @@ class ItemRowReader:
         roles, per = self._roles, self._cfg.item_per
         if roles.id and not row.get(roles.id):
             raise UnusableRowError("no_id", f"column {roles.id} is empty")
-        names = entries([row.get(name) for name in roles.pictures], self._cfg.separators.pictures)
-        pictures = [self._pictures.find(name) for name in names]
+        pictures = list(self._found(row))
         if roles.pictures and not pictures:
             raise UnusableRowError("no_picture", f"no picture in {', '.join(roles.pictures)}")
         texts = list(self._texts(row))
@@ -136,7 +140,7 @@ class ItemRowReader:
             raise UnusableRowError("no_text", f"no text{f' of role {per}' if per else ''}")
         given_id = row.get(roles.id) if roles.id else None
         language = str(row.get(roles.language) or "") if roles.language else self._cfg.language
-        row_id = str(given_id) if given_id else _content(pictures, texts, language)
+        row_id = self._id(str(given_id), pictures) if given_id else _content(pictures, texts, language)
         shared = self._shared(line, row, pictures)
         if per is None:
             return [self._item(row_id, shared, pictures, texts, language)]
@@ -158,6 +162,34 @@ class ItemRowReader:
         for column in self._lists.values():
             column.check(self._file)
 
+    def _found(self, row: Row) -> Iterator[NamedPicture]:
+        for column in self._roles.pictures:
+            for name in entries([row.get(column)], self._cfg.separators.pictures):
+                try:
+                    yield self._pictures.find(name)
+                except UnusableRowError as error:
+                    raise UnusableRowError(error.reason, f"column {column}: {error}") from error
+
+    def _id(self, given: str, pictures: Sequence[NamedPicture]) -> str:
+        """Return an id; an absolute path below a known folder, or of the item's picture, becomes relative to it."""
+        name = locations.without_disk(given, self._folders)
+        if not locations.is_on_disk(name):
+            return name
+        ends = [locations.without_disk(picture.name, self._folders) for picture in pictures]
+        own = next((end for end in ends if name.replace("\\", "/").endswith(f"/{end}")), "")
+        if not own:
+            raise UnusableRowError(
+                "absolute_path",
+                f"column {self._roles.id}: {_last_part(name)!r} is given by an absolute path, which tables and pages "
+                "would show; write it relative to the folder of the pictures, or name another column as columns.id=",
+            )
+        return own
+
+    def _without_disk(self, value: Cell) -> str:
+        """Return a cell as one text; an absolute path becomes relative, or its last part."""
+        name = locations.without_disk(_joined(value), self._folders)
+        return _last_part(name) if locations.is_on_disk(name) else name
+
     def _texts(self, row: Row) -> Iterator[_Text]:
         for role, columns in self._roles.texts.items():
             for column in columns:
@@ -178,7 +210,7 @@ class ItemRowReader:
         names = roles.attributes
         if names is None:
             names = tuple(name for name in row if name not in self._named)
-        attributes = [(name, _joined(value)) for name in names if (value := row.get(name))]
+        attributes = [(name, self._without_disk(value)) for name in names if (value := row.get(name))]
         by_count = {0: "description", 1: "image"}.get(len(pictures), "pair")
         return {
             "kind": self._cfg.kind or by_count,
@@ -219,7 +251,7 @@ class ItemRowReader:
         return self._reject(line, "repeated_id", message, row)
 
     def _reject(self, line: int, reason: str, message: str, row: Row) -> Reject:
-        raw = " ".join(f"{name}={_joined(value)}" for name, value in row.items() if value)
+        raw = " ".join(f"{name}={self._without_disk(value)}" for name, value in row.items() if value)
         return Reject(self._file.object.uri, line, reason, message, raw[:RAW_KEPT])
 
 
@@ -301,6 +333,10 @@ def _content(pictures: Sequence[NamedPicture], texts: Sequence[_Text], language:
     ids = [picture.image_id for picture in pictures]
     parts = (part for text in texts for part in (text.role, text.text))
     return content_id("item", str(len(ids)), *ids, language, *parts)
+
+
+def _last_part(path: str) -> str:
+    return re.split(r"[\\/]", path.rstrip("\\/"))[-1]
 
 
 def _joined(value: Any) -> str:

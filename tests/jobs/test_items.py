@@ -278,7 +278,7 @@ def test_excluded_pictures_are_left_out(folder: Path) -> None:
 
 def test_wrong_input_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
-        "nowhere": ({"file": "b.png"}, [], ["line 2", "'b.png'", "pictures.path"]),
+        "nowhere": ({"file": "b.png"}, [], ["line 2", "column file: no picture 'b.png'", "folder photos"]),
         "other folder": ({"file": "x/a.png"}, [], ["line 2", "there is 'a.png'"]),
         "outside": ({"file": "../photos/a.png"}, [], ["line 2"]),
         "list of pictures": ({"file": "a.png|c.png"}, [], ["line 2", "separators.pictures='|'"]),

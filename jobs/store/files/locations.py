@@ -25,6 +25,7 @@ from jobs.store.files.spool import Spool
 
 STREAM_BYTES = 1 << 20  # of a request for a stream from S3
 _ALLOWED = "use a local path or s3://bucket/key"
+_OF_A_DISK = re.compile(r"[A-Za-z]:[\\/]|\\\\\w|file:/|/(home|Users|root|Volumes|media|mnt)/")  # beginnings of paths
 
 
 def is_s3(uri: str) -> bool:
@@ -60,6 +61,17 @@ def absolute(uri: str) -> str:
     if "://" in uri:
         raise InputError(f"{without_secrets(uri)!r}: unknown scheme; {_ALLOWED}")
     return os.path.abspath(Path(uri).expanduser())  # noqa: PTH100 (folds "..", follows no link)
+
+
+def is_on_disk(text: str) -> bool:
+    """Return whether a text is an absolute path of this or another disk, as against an id such as `/m/02h`."""
+    return _OF_A_DISK.match(text) is not None or (text.startswith("/") and os.path.lexists(text))
+
+
+def without_disk(text: str, folders: Iterable[str]) -> str:
+    """Return an absolute path relative to the first of `folders` that it is below; any other text as it is."""
+    path = text.removeprefix("file://")
+    return next((path[len(folder) + 1 :] for folder in folders if path.startswith(f"{folder}/")), text)
 
 
 def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:

@@ -275,6 +275,16 @@ def test_ids_paths_and_urls_become_items(tmp_path, items):
     assert rejects == {"unknown_item": 1, "several_items": 1}
 
 
+def test_absolute_paths_become_items_or_are_rejected(tmp_path, items):
+    names = ["/home/ada/photos/00.png", "C:\\photos\\3.png", "D:\\00.png", "/home/ada/sub/2.png", "/home/ada/9.png"]
+    resolved, rejects = found_items(tmp_path, names, f"items={items}", "duplicates=sample")
+    assert resolved == ["i0", "i3", "i0"]
+    assert rejects == {"unknown_item": 1, "several_items": 1}
+    resolved, rejects = found_items(tmp_path, [*names, "a.png"])
+    assert resolved == ["a.png"]
+    assert rejects == {"absolute_path": 5}
+
+
 def test_a_file_without_any_item_is_refused_with_its_first_name(tmp_path, items):
     with pytest.raises(InputError, match=r"'x\.png'"):
         found_items(tmp_path, ["x.png"], f"items={items}")

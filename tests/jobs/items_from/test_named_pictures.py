@@ -64,8 +64,18 @@ def test_paths_are_relative_to_the_folder_or_absolute(tmp_path: Path) -> None:
         with pytest.raises(UnusableRowError) as error:
             paths.find(name)
         message = str(error.value)
-        assert message.startswith(f"no picture {name!r} among the 15 files of pictures.path={tmp_path}")
-        assert message.partition(f"pictures.path={tmp_path}")[2] == (f"; {hint}" if hint else "")
+        among = f"among the 15 files of the folder {tmp_path.name}"
+        assert message == f"no picture {name!r} {among}" + (f"; {hint}" if hint else "")
+
+
+def test_a_message_names_no_folder_above_the_pictures(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"x")
+    for name in ("/home/ada/a.png", "C:\\photos\\a.png"):
+        with pytest.raises(UnusableRowError) as error:
+            Paths(str(tmp_path)).find(name)
+        assert str(error.value).endswith("; there is 'a.png'"), name
+        assert "…/a.png" in str(error.value), name
+        assert str(tmp_path.parent) not in str(error.value), name
 
 
 def test_a_percent_encoded_name_has_a_hint(tmp_path: Path) -> None:

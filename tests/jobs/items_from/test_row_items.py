@@ -1,6 +1,7 @@
 """Rows of a user's file -> items: which cells, which of two, ids, rejects, without files."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.items_from.input_rows import PICTURE, UserFile
 from jobs.items_from.items_config import ItemsConfig
-from jobs.items_from.named_pictures import NamedPicture, Urls
+from jobs.items_from.named_pictures import NamedPicture, Paths, Urls
 from jobs.items_from.row_items import ItemRow, ItemRowReader, record_of, roles_of
 from jobs.runtime.configuration.config import load
 from jobs.store.files.objects import Object
@@ -130,12 +131,41 @@ def test_rows_without_what_an_item_needs_are_rejects() -> None:
         ({"p": URL.format(1), "t": "x", "u": None}, ["columns.pictures=p", texts, "item_per=prompt"], "no_text",
          "no text of role prompt"),
         ({"p": "x y"}, ["columns.pictures=p"], "not_a_url",
-         "'x y' is not a URL; for files set pictures.path=FOLDER, for image_ids images=TABLE"),
+         "column p: 'x y' is not a URL; for files set pictures.path=FOLDER, for image_ids images=TABLE"),
     ]  # fmt: skip
     check_cases(check, cases)
     assert texts_of(items_of({"t": None, "u": "y"}, texts)[0]) == [("prompt", "y")]
     (item,) = items_of({"p": URL.format(1), "t": None, "u": None}, "columns.pictures=p", texts)
     assert item.texts == []
+
+
+def test_absolute_paths_become_relative(tmp_path: Path) -> None:
+    """In ids and attributes; an id elsewhere on a disk is refused, and a knowledge base's stays."""
+    photos = tmp_path / "photos"
+    (photos / "sub").mkdir(parents=True)
+    (photos / "sub" / "a.png").write_bytes(b"x")
+    cfg = load("items", ItemsConfig, ["input=F", "out=O", "columns.pictures=p", "columns.id=i"])
+    file = UserFile(Object(f"{tmp_path}/set.csv", 1, "etag"), ("p", "i", "scan"), lambda _: iter(()))
+    reader = ItemRowReader(cfg, file, roles_of(cfg, file), Paths(str(photos)))
+    ids = {
+        f"{photos}/sub/a.png": "sub/a.png",
+        f"{tmp_path}/scans/1.tif": "scans/1.tif",
+        "C:\\Users\\ada\\photos\\sub\\a.png": "sub/a.png",
+        "/m/02h": "/m/02h",
+        "https://a.example/1": "https://a.example/1",
+        "plain": "plain",
+    }
+    for given, expected in ids.items():
+        items = reader.items(2, {"p": f"{photos}/sub/a.png", "i": given, "scan": "/home/ada/1.tif"})
+        assert isinstance(items, list), items
+        assert items[0].item["item_id"] == expected
+        assert items[0].item["image_ids"] == [content_id("sub/a.png")]
+        assert items[0].item["attributes"] == [("scan", "1.tif")]
+    for given in ("/home/ada/other/9.png", "D:/x/9.png", "file:///root/9.png", "\\\\server\\x\\9.png"):
+        reject = reader.items(2, {"p": "sub/a.png", "i": given})
+        assert isinstance(reject, Reject)
+        assert (reject.reason, reject.raw) == ("absolute_path", "p=sub/a.png i=9.png")
+        assert reject.message.startswith("column i: '9.png' is given by an absolute path")
 
 
 def test_a_reject_keeps_the_beginning_of_the_row() -> None:
