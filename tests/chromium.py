@@ -63,6 +63,11 @@ class Chromium:
         """Write a picture of the window as PNG."""
         file.write_bytes(base64.b64decode(self._send("Page.captureScreenshot")["data"]))
 
+    def pages(self) -> int:
+        """Return the number of A4 pages that a print has."""
+        size = {"paperWidth": 8.27, "paperHeight": 11.69}  # inches
+        return base64.b64decode(self._send("Page.printToPDF", **size)["data"]).count(b"/Type /Page\n")
+
     def _send(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._ids)
         self._events.clear()
