@@ -10,7 +10,8 @@ whatever the judge is worth. What differs from PPI++:
 - Items count by the reciprocal of the probability with which they were drawn (Zrnic and Candès, Active statistical
   inference, 2024), and variances are between units, such as pictures.
 - Intervals use Student's t, shares Wilson's interval, and residuals are those of a judge fitted without their unit.
-- If the judge does not narrow the interval, it is not used: no interval is wider than that of people alone.
+- If the judge does not narrow the interval, it is not used: no interval is wider than that of people alone. Means of
+  few units are corrected for that choice (`SPARE`).
 """
 
 import math
@@ -28,6 +29,10 @@ FOLDS = 10  # of the units, for the weights of several predictors
 # Units without a judge that are added to the squared residuals, which may all be 0 by chance: a judge that was right
 # about all of 50 units is worth at most 100.
 DISCORDANT = 0.5
+# The narrower of two intervals of few units is the one that is too narrow by chance. Chosen by simulation, for means
+# (docs/estimates.md): a judge costs SPARE - 1 degrees of freedom, and EXTRA / (units - SPARE) of the geometric mean of
+# both variances; with fewer than FEW units, it must narrow the interval to MUCH of that of people alone.
+SPARE, EXTRA, FEW, MUCH = 4, 0.75, 10, 0.6
 T = "Student's t between {units} 95%, set of {items:,} items"
 SCORE = "wilson 95%, design effect of {units}, set of {items:,} items"
 
@@ -129,7 +134,7 @@ def estimate_mean(
         sums.mean, interval(sums.mean, alone, sums.freedom), sums.mean, interval(sums.mean, alone, sums.freedom),
         n, sums.units, items, 0.0, math.sqrt(alone), math.sqrt(alone), _Residuals(sums, sums.mean, is_share),
     )  # fmt: skip
-    if predicted is None or sums.units < 4 or np.ptp(predicted) == 0:
+    if predicted is None or sums.units <= SPARE + 1 or np.ptp(predicted) == 0:
         return people
     factor, variance = sums.tuned(predicted[rated], of_unit=1.0 if is_share else None)
     if not factor or not 0 < variance < alone:
@@ -138,8 +143,8 @@ def estimate_mean(
     value = sums.mean + factor * gap
     low, high = bounds or (-math.inf, math.inf)
     value = min(high, max(low, value))
-    with_judge = interval(value, variance, sums.freedom - 1)
-    if _width(with_judge) >= _width(people.interval):
+    with_judge = interval(value, variance, sums.freedom_of_judge(is_share=is_share))
+    if not sums.is_narrower(_width(with_judge), _width(people.interval)):
         return people
     residuals = _Residuals(sums, value, is_share, sums.of_judge(predicted[rated]), factor)
     return replace(
@@ -310,18 +315,31 @@ class _UnitSums:
         leverage = np.minimum(squares / squares.sum() / times, 1 - 1e-9)
         residual = (self.deviation - factor * of_judge) / (1 - leverage)
         unseen = float(self.unseen_of(times) @ self.cells**2)
-        extra = self.variance(self.deviation, times) if of_unit is None else of_unit * unseen
-        return self.variance(residual, times) + DISCORDANT * extra / (self.units * times)
+        units, left = self.units * times, self.variance(residual, times)
+        if of_unit is not None:
+            return left + DISCORDANT * of_unit * unseen / units
+        alone = self.variance(self.deviation, times)
+        return left + max(DISCORDANT / 2 * alone / units, EXTRA * math.sqrt(left * alone) / (units - SPARE))
+
+    def freedom_of_judge(self, *, is_share: bool, times: float = 1) -> float:
+        """Return the degrees of freedom of an interval with a judge, for `times` as many items."""
+        freedom = times * (self.freedom + 1) - 1
+        return freedom - 1 if is_share else freedom - SPARE + 1
+
+    def is_narrower(self, width: float, of_people: float, times: float = 1) -> bool:
+        """Return whether an interval with a judge is narrower enough than that of people alone."""
+        return width < (MUCH if self.units * times < FEW else 1) * of_people
 
     def wilson(self, value: float, variance: float, freedom: float, method: str, times: float = 1) -> Interval:
         """Return Wilson's interval of a share, for as many answers as carry the information of the units."""
         alone = self.variance(self.deviation, times)
         spread = self.mean * (1 - self.mean)
-        seen = float(self.unseen_of(times) @ self.cells**2)
-        if not seen > 0:
+        if not self.unseen_of(times).any():
             return Interval(reason=ALL_EQUAL, units=self.units)
-        # If all answers are equal, the design effect is unknown: all answers of a unit are taken as equal.
-        independent = spread / alone if alone > 0 and spread > 0 else 1 / seen
+        # If all answers are equal, the design effect is unknown: all answers of a unit are taken as equal, and others
+        # may be where the weights are largest.
+        largest = float((self.unseen_of(times) * self.cells).max())
+        independent = spread / alone if alone > 0 and spread > 0 else 1 / largest
         independent *= alone / variance if variance > 0 and alone > 0 else 1.0
         independent = max(1.0, independent)
         low, high = wilson(min(max(value, 0.0), 1.0) * independent, independent, z=_quantile(max(1.0, freedom)))
@@ -386,7 +404,9 @@ class _Residuals:
         without = self._half_width(mean, alone, freedom, times)
         if self.of_judge is None:
             return without, without
-        return min(without, self._half_width(self.value, with_judges, freedom - 1, times)), without
+        freedom = self.sums.freedom_of_judge(is_share=self.is_share or self.index is not None, times=times)
+        half = self._half_width(self.value, with_judges, freedom, times)
+        return half if self.sums.is_narrower(half, without, times) else without, without
 
     def _half_width(self, value: float, variance: float, freedom: float, times: float) -> float:
         if times * (self.sums.units) < MIN_UNITS:
