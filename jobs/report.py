@@ -84,7 +84,7 @@ def execute(cfg: ReportConfig) -> Manifest:
     """
     check(cfg)
     if cfg.input is not None:
-        return report_of_file(cfg)
+        return report_of_file(cfg, lambda rows: Tasks.of(rows, cfg.ray, cfg.resources))
     tables = open_inputs(cfg)
     rubrics = read_rubrics(tables.ratings)
     models = rating_tables.read_raters([*tables.ratings, *tables.responses])

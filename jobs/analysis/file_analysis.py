@@ -6,8 +6,10 @@ of the pictures in another.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +19,9 @@ from actors.quantities import quantity
 from actors.status import Status
 from jobs.analysis import compute, metric_settings
 from jobs.analysis.attributes import items_of, raters_of, units_of
-from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.report_tables import MAX_PEOPLE_SHOWN, add_units, of_all_people
-from jobs.corpora.user_tables import batches, column_names, select_columns
+from jobs.analysis.rating_codes import PART, CodedPart, Reduction
+from jobs.analysis.report_tables import MAX_PEOPLE_SHOWN, add_units, code_part
+from jobs.corpora.user_tables import FilePart, batches, column_names, file_parts, select_columns
 from jobs.errors import InputError, check_choice
 from jobs.metrics import dsg
 from jobs.metrics.crowdtruth import CrowdTruthTask
@@ -30,6 +32,7 @@ from jobs.metrics.rated_question import MAX_LINES, MetricSettings
 from jobs.runtime.configuration.key_types import MISSING
 from jobs.runtime.process.console import say
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.runtime.tasks import Tasks
 from jobs.store.files import locations
 
 TASKS = ("agreement", "crowdtruth", "dsg")
@@ -103,16 +106,27 @@ class ColumnAttributes:
         Raises:
             InputError: an item or rater has two values.
         """
-        for name, value_of in self.values.items():
+        for name in self.names:
             columns = [self.owner, self.column(name)]
             pairs = batch.select(columns).group_by(columns).aggregate([])
             for key, value in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
-                if value is not None and value_of.setdefault(key, value) != value:
-                    raise InputError(
-                        f"column {name!r} has two values for {self.owner} {key!r}, {value_of[key]!r} and "
-                        f"{value!r}; it must be the same in all rows of one {self.owner}",
-                        place=uri,
-                    )
+                if value is not None:
+                    self._set(uri, name, key, value)
+
+    def join(self, uri: str, part: "ColumnAttributes") -> None:
+        """Add the values of the next part of the file. Raises InputError as `add`."""
+        for name, value_of in part.values.items():
+            for key, value in value_of.items():
+                self._set(uri, name, key, value)
+
+    def _set(self, uri: str, name: str, key: str, value: str) -> None:
+        first = self.values[name].setdefault(key, value)
+        if first != value:
+            raise InputError(
+                f"column {name!r} has two values for {self.owner} {key!r}, {first!r} and {value!r}; it must be the "
+                f"same in all rows of one {self.owner}",
+                place=uri,
+            )
 
 
 @dataclass
@@ -237,15 +251,37 @@ def read_rows(
 
     Values of missing= are null.
     """
-    used = [*(name for names in columns.values() for name in names), *cfg.keep_rows]
-    for batch in batches(uri, used, encoding=cfg.encoding):
-        present = without_excluded(batch, columns.get("item", ()), exclusion_filter)
-        rows = select_columns(uri, present, columns, cfg.keep_rows)
-        if cfg.missing:
-            is_missing = pc.is_in(rows["value"], pa.array(cfg.missing, pa.string()))
+    reading = _Reading(cfg, columns, exclusion_filter)
+    for batch in batches(uri, reading.names, encoding=cfg.encoding):
+        yield reading.kept(uri, batch)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How the rows of a file are read: the columns of each field, and which rows count."""
+
+    cfg: RatedFile
+    columns: dict[str, list[str]]
+    exclusion_filter: ExclusionFilter
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the file to read."""
+        return [*(name for names in self.columns.values() for name in names), *self.cfg.keep_rows]
+
+    def parts(self, uri: str) -> Iterator[tuple[FilePart]]:
+        """Yield the parts of the file, as arguments of tasks."""
+        return ((part,) for part in file_parts(uri, self.names, PART, encoding=self.cfg.encoding))
+
+    def kept(self, uri: str, batch: pa.Table) -> pa.Table:
+        """Return the rows of a batch that count; see `read_rows`."""
+        present = without_excluded(batch, self.columns.get("item", ()), self.exclusion_filter)
+        rows = select_columns(uri, present, self.columns, self.cfg.keep_rows)
+        if self.cfg.missing:
+            is_missing = pc.is_in(rows["value"], pa.array(self.cfg.missing, pa.string()))
             position = rows.column_names.index("value")
             rows = rows.set_column(position, "value", pc.if_else(is_missing, None, rows["value"]))
-        yield rows
+        return rows
 
 
 def without_excluded(rows: pa.Table, names: Sequence[str], exclusion_filter: ExclusionFilter) -> pa.Table:
@@ -314,58 +350,112 @@ def _in_order(distribution: Distribution, answers: Sequence[str]) -> Distributio
     return replace(distribution, answers=tuple(replace(share, listed=True) for share in shares))
 
 
+@dataclass(frozen=True)
+class _Part:
+    """The results of reading a part of a file of ratings.
+
+    Attributes:
+        codes, distributions, pooled: see `code_part`.
+        items, raters: their attributes.
+        rows: the number of ratings that count.
+        matched: entry of the exclusions -> ratings that it excludes.
+    """
+
+    codes: CodedPart
+    distributions: Distributions
+    pooled: Distributions
+    items: ColumnAttributes
+    raters: ColumnAttributes
+    rows: int
+    matched: Mapping[str, int]
+
+
 def file_agreement(
-    cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+    cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter, *, tasks: Tasks
 ) -> FileAnalysis:
     """Return the metrics and distributions of a file of ratings.
 
-    The ratings are kept as codes on disk, so memory grows only with the largest question.
+    The ratings are kept as codes on disk, or in Ray's object store by the tasks that read them: memory grows only with
+    the largest question, and with the items that have attributes.
     """
-    scales = _scales(cfg, uri, columns, exclusion_filter)
     unit = cfg.metrics.unit
     attributes_named = {*metric_settings.compared_attributes(cfg.metrics), *filter(None, [unit])}
     names = sorted({part for name in attributes_named for part in name.split("+")})
-    item_attributes, rater_attributes = (
-        ColumnAttributes("item", names),
-        ColumnAttributes("rater", cfg.metrics.groups or []),
-    )
+    items_read, raters_read = ColumnAttributes("item", names), ColumnAttributes("rater", cfg.metrics.groups or [])
     attribute_columns = {
-        attributes.column(name): [name]
-        for attributes in (item_attributes, rater_attributes)
-        for name in attributes.names
+        attributes.column(name): [name] for attributes in (items_read, raters_read) for name in attributes.names
     }
+
+    reading = _Reading(cfg, columns, exclusion_filter.copy())
+    scales = _scales(tasks.map(_count_answers, reading.parts(uri), shared=(reading,)))
+    reading = _Reading(cfg, columns | attribute_columns, exclusion_filter.copy())
     rows_read, of_each, pooled = 0, Distributions(), Distributions()
-    with Reduction(keep_ids=cfg.metrics.crowdtruth) as reduction:
-        for batch in read_rows(cfg, uri, columns | attribute_columns, exclusion_filter):
-            check_named(uri, batch, [name for name in ("item", "rater", "question") if name in columns])
-            ratings = _as_ratings(batch, scales, first=rows_read)
-            _check_scale(uri, ratings, cfg.scale)
-            reduction.add(ratings)
-            of_each.add(ratings)
-            pooled.add(of_all_people(ratings))
-            item_attributes.add(uri, batch)
-            rater_attributes.add(uri, batch)
-            rows_read += batch.num_rows
+    with Reduction(keep_ids=cfg.metrics.crowdtruth, tasks=tasks) as reduction:
+        to_all = reading, scales, items_read.names, raters_read.names
+        for part, bundles in tasks.spread(_read_part, reading.parts(uri), shared=to_all):
+            reduction.join(part.codes, bundles)
+            of_each.join(part.distributions)
+            pooled.join(part.pooled)
+            items_read.join(uri, part.items)
+            raters_read.join(uri, part.raters)
+            rows_read += part.rows
+            exclusion_filter.matched.update(part.matched)
         if not rows_read:
             raise InputError("the file has no ratings" + (" that keep_rows= keeps" if cfg.keep_rows else ""), place=uri)
         if unit:
-            unit_of = {item: f"={value}" for item, value in item_attributes.values[unit].items()}
+            unit_of = {item: f"={value}" for item, value in items_read.values[unit].items()}
             reduction.units = units_of(unit_of, name=f"values of {unit}")
         add_units(reduction, of_each, pooled)
-        raters = raters_of(reduction.methods, rater_attributes.values, gold=cfg.metrics.gold)
-        items = items_of(item_attributes.values)
-        scale = (cfg.scale[0], cfg.scale[1]) if cfg.scale else None
-        reason, observations = "the scale is unknown; set scale=[lowest,highest]", Observations()
+        raters = raters_of(reduction.methods, raters_read.values, gold=cfg.metrics.gold)
+        items = items_of(items_read.values)
+        observations = Observations()
         metrics = compute.question_metrics(
             reduction,
             raters,
             items,
             cfg.metrics,
             orders={},
-            scale=lambda rubric, question: (scale, reason),
+            scale=partial(_same_scale, (cfg.scale[0], cfg.scale[1]) if cfg.scale else None),
             observer=observations,
         )
         return FileAnalysis(list(metrics), shown_distributions(of_each, pooled), observations)
+
+
+def _same_scale(
+    scale: tuple[float, float] | None, rubric: str, question: str
+) -> tuple[tuple[float, float] | None, str]:
+    """Return the scale of every question, or None and why it is unknown."""
+    return scale, "the scale is unknown; set scale=[lowest,highest]"
+
+
+def _read_part(
+    reading: _Reading, scales: Collection[str], of_items: Sequence[str], of_raters: Sequence[str], source: FilePart
+) -> Iterator[Any]:
+    """Yield the `_Part` of a part of a file, then its bundles of codes.
+
+    Args:
+        of_items, of_raters: names of the columns with their attributes.
+    """
+    items, raters = ColumnAttributes("item", of_items), ColumnAttributes("rater", of_raters)
+    cfg, columns, counted = reading.cfg, reading.columns, list[int]()
+
+    def ratings() -> Iterator[pa.Table]:
+        first = source.first
+        for rows in source.batches():
+            batch = reading.kept(source.uri, rows)
+            check_named(source.uri, batch, [name for name in ("item", "rater", "question") if name in columns])
+            answers = _as_ratings(batch, scales, first=first)
+            _check_scale(source.uri, answers, cfg.scale)
+            items.add(source.uri, batch)
+            raters.add(source.uri, batch)
+            counted.append(batch.num_rows)
+            first += rows.num_rows
+            yield answers
+
+    codes, bundles, distributions, pooled = code_part(ratings(), keep_ids=cfg.metrics.crowdtruth)
+    matched = reading.exclusion_filter.take_matched()
+    yield _Part(codes, distributions, pooled, items, raters, sum(counted), matched)
+    yield from bundles
 
 
 def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
@@ -383,14 +473,20 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
         raise InputError(why, key="scale", value=f"[{low:g},{high:g}]")
 
 
-def _scales(cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter) -> set[str]:
-    """Return the questions whose answers are all numbers.
+@dataclass
+class _Answers:
+    """How many answers of each question are numbers, how often each other one occurs, and those with a comma."""
 
-    Print a warning if only some answers of a question are numbers, because one other answer makes it categorical, and
-    if answers have a decimal comma, which may be a thousands separator.
-    """
-    numbers, words, commas = Counter[str](), defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
-    for batch in read_rows(cfg, uri, columns, exclusion_filter):
+    numbers: Counter[str] = field(default_factory=Counter)
+    words: dict[str, Counter[str]] = field(default_factory=dict)
+    commas: dict[str, list[str]] = field(default_factory=dict)
+
+
+def _count_answers(reading: _Reading, source: FilePart) -> _Answers:
+    """Return the answers in a part of a file."""
+    counts = _Answers()
+    for rows in source.batches():
+        batch = reading.kept(source.uri, rows)
         table = pa.table({"question": _questions(batch), "value": batch["value"]}).group_by(["question", "value"])
         counted = table.aggregate([([], "count_all")]).drop_null()
         is_number = pc.is_valid(as_numbers(counted["value"])).to_pylist()
@@ -398,11 +494,27 @@ def _scales(cfg: RatedFile, uri: str, columns: dict[str, list[str]], exclusion_f
         for row, number, comma in zip(counted.to_pylist(), is_number, is_comma, strict=True):
             question, value, n = row["question"], row["value"], row["count_all"]
             if number:
-                numbers[question] += n
+                counts.numbers[question] += n
             else:
-                words[question][value] += n
+                counts.words.setdefault(question, Counter())[value] += n
             if comma:
-                commas[question].append(value)
+                counts.commas.setdefault(question, []).append(value)
+    return counts
+
+
+def _scales(parts: Iterable[_Answers]) -> set[str]:
+    """Return the questions whose answers are all numbers.
+
+    Print a warning if only some answers of a question are numbers, because one other answer makes it categorical, and
+    if answers have a decimal comma, which may be a thousands separator.
+    """
+    numbers, words, commas = Counter[str](), defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
+    for part in parts:
+        numbers.update(part.numbers)
+        for question, counted in part.words.items():
+            words[question].update(counted)
+        for question, values in part.commas.items():
+            commas[question] += values
     for question in sorted(commas.keys() - words.keys()):
         example = min(commas[question])
         read = float(example.replace(",", "."))

@@ -2,7 +2,7 @@
 
 The codes of a question are in a file of a temporary folder or, if Ray's tasks read the ratings, in its object store.
 Memory holds the names of raters, targets and answers, and later one question: 32 bytes per rating and 20 per
-item, and about 67 per rating at the peak with all metrics. A question is sorted in chunks of its items.
+item, and about 80 per rating at the peak with all metrics. A question is sorted in chunks of its items.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

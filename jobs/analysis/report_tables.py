@@ -1,7 +1,7 @@
 """The input tables of a report: their keys, opening them, and one pass over all ratings."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,18 +178,31 @@ def read_part(
     by: Sequence[str], keep_ids: bool, exclusion_filter: ExclusionFilter, source: TableSource
 ) -> Iterator[Any]:
     """Yield the `RatingsPart` of a part of a table, then its bundles of codes: 57 bytes per rating."""
+    rated = RatedItems(source.uri)
+
+    def present() -> Iterator[pa.Table]:
+        for rows in source.batches(sorted({*Distributions(extra=by).columns, *RatingCoder(by=by).columns})):
+            batch = rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"])))
+            rated.add(batch)
+            yield batch
+
+    codes, bundles, distributions, pooled = code_part(present(), by=by, keep_ids=keep_ids)
+    yield RatingsPart(codes, distributions, pooled, rated, exclusion_filter.take_matched())
+    yield from bundles
+
+
+def code_part(
+    batches: Iterable[pa.Table], *, by: Sequence[str] = (), keep_ids: bool = False
+) -> tuple[CodedPart, list[NDArray[Any]], Distributions, Distributions]:
+    """Return the codes of batches of ratings with their bundles, and the distributions of raters and of all people."""
     coder, rows_of = RatingCoder(by=by, keep_ids=keep_ids), defaultdict[Key, list[NDArray[Any]]](list)
-    distributions, pooled, rated = Distributions(extra=by), Distributions(extra=by), RatedItems(source.uri)
-    for rows in source.batches(sorted({*distributions.columns, *coder.columns})):
-        batch = rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"])))
+    distributions, pooled = Distributions(extra=by), Distributions(extra=by)
+    for batch in batches:
         distributions.add(batch)
         for key, coded in coder.rows(batch):
             rows_of[key].append(coded)
-        rated.add(batch)
         pooled.add(of_all_people(batch))
-    codes, bundles = CodedPart.of(coder, rows_of)
-    yield RatingsPart(codes, distributions, pooled, rated, exclusion_filter.take_matched())
-    yield from bundles
+    return *CodedPart.of(coder, rows_of), distributions, pooled
 
 
 def of_all_people(ratings: pa.Table) -> pa.Table:

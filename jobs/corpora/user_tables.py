@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from jobs.store.files.objects import Object
 from jobs.store.run_files import one_file
 
 BATCH_ROWS = 1 << 17  # rows of Parquet read at a time
+BLOCK_BYTES = 1 << 20  # of a file whose lines are counted
 # Files with other endings, or none, may be pictures; their first bytes tell.
 _NOT_PICTURES = tuple(".csv .gz .html .json .jsonl .md .parquet .pdf .tar .tsv .txt .xlsx .yaml .yml .zip".split())
 
@@ -72,6 +74,73 @@ def batches(uri: str, columns: Sequence[str], *, encoding: str | None = None) ->
         require_columns(uri, file.schema_arrow.names, names)
         for batch in file.iter_batches(BATCH_ROWS, columns=names):
             yield _texts(uri, pa.Table.from_batches([batch]).select(names))
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Consecutive rows of a file, with some columns.
+
+    Attributes:
+        first: how many rows of the file are before it.
+        columns: the columns to read.
+        groups: the row groups of a Parquet file; None: `rows` has the rows.
+    """
+
+    uri: str
+    first: int
+    columns: tuple[str, ...]
+    groups: tuple[int, ...] | None = None
+    rows: pa.Table | None = None
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield the rows, as the function `batches` does."""
+        if self.rows is not None:
+            yield self.rows
+            return
+        with opened_parquet(self.uri) as file:
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=list(self.groups or ()), columns=self.columns):
+                yield _texts(self.uri, pa.Table.from_batches([batch]).select(list(self.columns)))
+
+
+def file_parts(uri: str, columns: Sequence[str], rows: int, *, encoding: str | None = None) -> Iterator[FilePart]:
+    """Yield a file in parts of about `rows` rows, in order: row groups of Parquet, or the rows themselves of others.
+
+    Raises:
+        InputError: as `batches`.
+    """
+    names, first = tuple(dict.fromkeys(columns)), 0
+    if not uri.lower().endswith(".parquet"):
+        held: list[pa.Table] = []
+        for batch in batches(uri, names, encoding=encoding):
+            held.append(batch)
+            if (n := sum(map(len, held))) >= rows:
+                yield FilePart(uri, first, names, rows=pa.concat_tables(held))
+                held, first = [], first + n
+        if held:
+            yield FilePart(uri, first, names, rows=pa.concat_tables(held))
+        return
+    with opened_parquet(uri) as file:
+        require_columns(uri, file.schema_arrow.names, names)
+        lengths = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    groups: list[int] = []
+    n = 0
+    for number, length in enumerate(lengths):
+        if groups and n + length > rows:
+            yield FilePart(uri, first, names, groups=tuple(groups))
+            groups, first, n = [], first + n, 0
+        groups.append(number)
+        n += length
+    if groups:
+        yield FilePart(uri, first, names, groups=tuple(groups))
+
+
+def count_rows(uri: str) -> int:
+    """Return the number of rows of a Parquet file, or of lines of another. Raises InputError: it cannot be read."""
+    if uri.lower().endswith(".parquet"):
+        with opened_parquet(uri) as file:
+            return int(file.metadata.num_rows)
+    with locations.named_errors(uri), locations.opened(uri) as stream:
+        return sum(block.count(b"\n") for block in iter(lambda: stream.read(BLOCK_BYTES), b""))
 
 
 def _texts(uri: str, rows: pa.Table) -> pa.Table:

@@ -1,5 +1,6 @@
 """The report of ratings in a file (`report input=`): metrics, their CSV, and a page with distributions and plots."""
 
+from collections.abc import Callable
 from dataclasses import asdict, fields
 
 from actors.quantities import quantity
@@ -13,7 +14,7 @@ from jobs.analysis.file_analysis import (
     find_columns,
 )
 from jobs.analysis.metrics_output import metric_lines, refuse_foreign, write_metrics
-from jobs.corpora.user_tables import find_file
+from jobs.corpora.user_tables import count_rows, find_file
 from jobs.errors import InputError
 from jobs.html.formats import without_shared_folders
 from jobs.page.estimate_section import estimate_sections, estimate_sentences, estimated_questions
@@ -25,6 +26,7 @@ from jobs.plots.files import replace_files
 from jobs.runtime.outcomes import Manifest
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
+from jobs.runtime.tasks import Tasks
 from jobs.store.files import locations
 
 SHARED = {"metrics", "exclusions", "title", "out", "ray", "resources"}  # keys for tables and for a file
@@ -49,8 +51,11 @@ def refuse_idle(cfg: RatedFile) -> None:
         raise InputError("is for tables, and input= names a file; remove one of the two", key=key)
 
 
-def report_of_file(cfg: RatedFile) -> Manifest:
+def report_of_file(cfg: RatedFile, tasks_for: Callable[[int], Tasks]) -> Manifest:
     """Write the page, plots, `metrics.csv` and the table `metrics` of the file `cfg.input`; return its manifest.
+
+    Args:
+        tasks_for: returns where a file of so many rows is reduced.
 
     Raises:
         InputError: a key is not allowed, or the file cannot be used; nothing was written.
@@ -60,10 +65,14 @@ def report_of_file(cfg: RatedFile) -> Manifest:
     refuse_foreign(cfg.out, "index.html", "metrics.csv")
     files = [find_file("input", cfg.input or "")] + ([find_file("people", cfg.people)] if cfg.people else [])
     columns = find_columns(cfg, files[0].uri)
-    compute_metrics = {"agreement": file_agreement, "crowdtruth": file_crowdtruth, "dsg": file_scene_graphs}[cfg.task]
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    analysis = compute_metrics(cfg, files[0].uri, columns, exclusion_filter)
+    if cfg.task == "agreement":
+        tasks = tasks_for(count_rows(files[0].uri))
+        analysis = file_agreement(cfg, files[0].uri, columns, exclusion_filter, tasks=tasks)
+    else:
+        analyze = {"crowdtruth": file_crowdtruth, "dsg": file_scene_graphs}[cfg.task]
+        analysis = analyze(cfg, files[0].uri, columns, exclusion_filter)
     metrics = analysis.metrics
     settings = asdict(cfg)
     identity = {"task": cfg.task, "inputs": [[o.uri, o.etag] for o in files], **exclusions.identity(excluded)}

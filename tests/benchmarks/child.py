@@ -37,11 +37,11 @@ def main(function: str, workdir: str, size: str, answer: str) -> None:
         content = asdict(getattr(importlib.import_module(module), name)(Path(workdir), size))
     except SkippedError as reason:
         content = {"skipped": str(reason)}
-    content["peak_bytes"] = _own_peak_bytes()
+    content["peak_bytes"] = own_peak_bytes()
     Path(answer).write_text(json.dumps(content))
 
 
-def _own_peak_bytes() -> int:
+def own_peak_bytes() -> int:
     """Peak resident memory of this process alone, moments between the parent's samples included."""
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,12 +1,16 @@
 """Judgements of a file -> the vectors of CrowdTruth: which judgement and annotations count."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.analysis import file_analysis as module
+from jobs.analysis import rating_codes
 from jobs.analysis.file_analysis import (
     NULLS,
     ColumnAttributes,
@@ -18,12 +22,15 @@ from jobs.analysis.file_analysis import (
 )
 from jobs.analysis.report_tables import ALL_PEOPLE, MAX_PEOPLE_SHOWN, of_all_people
 from jobs.analysis.scene_graph_scores import BINS, _scored, score_rows
+from jobs.corpora.user_tables import file_parts
 from jobs.errors import InputError
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.dsg import DsgQuestion
 from jobs.metrics.rated_question import MAX_LINES
 from jobs.runtime.configuration.config import load
-from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.runtime.configuration.resources import PartResources
+from jobs.runtime.selection.exclusions import ExclusionFilter, marks_of
+from jobs.runtime.tasks import Tasks
 
 Judgement = tuple[str | None, str | None, str | None]
 
@@ -180,3 +187,81 @@ def test_answers_are_in_the_order_of_their_numbers_and_all_allowed(people: int, 
     assert [share.answer for share in first.answers] == [a for a in expected if a in [s.answer for s in first.answers]]
     assert all(share.listed for share in first.answers)
     assert first.rater == ("p00" if shown > 1 else ALL_PEOPLE)
+
+
+LANDS = ("PE", "KE", None)
+
+
+def ratings_file(folder: Path, ending: str) -> str:
+    """Write ratings of two questions, some of them repeated, empty, words, with a comma or excluded."""
+    rows = [
+        {"image": f"i{n % 40}", "who": f"w{n % 7}", "q": question, "country": LANDS[n % 7 % 3], "kept": "yes",
+         "score": None if n % 11 == 0 else "unsure" if n % 13 == 0 else f"{1 + n * n % 5},0" if n % 5 else "4"}
+        for n in range(300) for question in ("fit", "free")
+    ]  # fmt: skip
+    rows += [{**rows[4], "score": "a word", "q": "free"}, {**rows[4], "kept": "no"}, {**rows[6], "score": "n/a"}]
+    place = folder / f"ratings.{ending}"
+    table = pa.Table.from_pylist(rows)
+    if ending == "parquet":
+        pq.write_table(table, place, row_group_size=90)
+    else:
+        pa_csv.write_csv(table, place)
+    return str(place)
+
+
+def everything(uri: str, tasks: Tasks) -> tuple[Any, ...]:
+    """Return all that a report computes of a file."""
+    keys = [
+        "columns.item=image",
+        "columns.rater=who",
+        "columns.value=score",
+        "columns.question=q",
+        "missing=[n/a,unsure]",
+    ]
+    keys += ["metrics.groups=[country]", "keep_rows.kept=yes", "metrics.crowdtruth=true", "scale=[1,5]"]
+    cfg = load("report", RatedFile, [f"input={uri}", "out=O", *keys])
+    excluded = ExclusionFilter(frozenset(marks_of("i3")))
+    result = module.file_agreement(cfg, uri, module.find_columns(cfg, uri), excluded, tasks=tasks)
+    confusions = [(dims, one.rater, one.counts.tolist()) for dims, one in result.observations.confusions]
+    return repr(result.metrics), repr(result.distributions), confusions, excluded.matched
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_neither_parts_nor_tasks_of_ray_change_a_number_of_a_file(
+    ending: str,
+    ray_session: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    uri = ratings_file(tmp_path, ending)
+    whole, printed = everything(uri, Tasks()), capsys.readouterr().out
+    assert "fit: answers have a decimal comma" in printed
+    assert "free: 1 of" in printed
+    assert whole[-1] == {"i3": 17}
+    monkeypatch.setattr(module, "PART", 100)
+    monkeypatch.setattr("jobs.corpora.delimited.BLOCK_BYTES", 2000)
+    assert len(list(file_parts(uri, ["image"], 100))) == (7 if ending == "parquet" else 5)
+    assert everything(uri, Tasks()) == whole
+    monkeypatch.setattr(rating_codes, "BUNDLE", 20)
+    assert everything(uri, Tasks(PartResources(num_cpus=0.5, tasks=2))) == whole
+    assert capsys.readouterr().out == printed * 2
+
+
+def test_a_wrong_row_is_refused_in_whichever_part_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART", 2)
+    place = str(tmp_path / "r.parquet")
+    rows = [{"item": str(n), "rater": "r", "value": str(n), "scene": f"s{n % 4}"} for n in range(6)]
+
+    def refused(row: dict[str, Any], *keys: str) -> str:
+        pq.write_table(pa.Table.from_pylist([*rows, row]), place, row_group_size=2)
+        cfg = load("report", RatedFile, [f"input={place}", "out=O", *keys])
+        columns = module.find_columns(cfg, place)
+        with pytest.raises(InputError) as raised:
+            module.file_agreement(cfg, place, columns, ExclusionFilter(frozenset()), tasks=Tasks())
+        return str(raised.value)
+
+    assert "columns.rater is empty in 1 row" in refused({**rows[0], "rater": None})
+    assert "the answer 9 to 'value'" in refused({**rows[0], "value": "9"}, "scale=[0,5]")
+    two = refused({**rows[0], "scene": "s9"}, "metrics.disaggregate=[scene]")
+    assert "column 'scene' has two values for item '0', 's0' and 's9'" in two
