@@ -76,7 +76,7 @@ def remine(workdir: Path, size: Size) -> Result:
     with TemporaryDirectory() as out:
         execute(ReportConfig(ratings=[str(workdir / TABLE)], out=out))
         with (Path(out) / "metrics.csv").open(newline="") as file:
-            found = {
+            found: dict[str, tuple[float | None, int]] = {
                 row["question"]: (float(row["value"]), int(row["n"]))
                 for row in csv.DictReader(file)
                 if row["metric"] == "percent_agreement" and row["value"]
