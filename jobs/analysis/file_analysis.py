@@ -251,13 +251,13 @@ def read_rows(
 
     Values of missing= are null.
     """
-    reading = _Reading(cfg, columns, exclusion_filter)
+    reading = _FileReading(cfg, columns, exclusion_filter)
     for batch in batches(uri, reading.names, encoding=cfg.encoding):
         yield reading.kept(uri, batch)
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _FileReading:
     """How the rows of a file are read: the columns of each field, and which rows count."""
 
     cfg: RatedFile
@@ -351,7 +351,7 @@ def _in_order(distribution: Distribution, answers: Sequence[str]) -> Distributio
 
 
 @dataclass(frozen=True)
-class _Part:
+class _RatedPart:
     """The results of reading a part of a file of ratings.
 
     Attributes:
@@ -386,9 +386,9 @@ def file_agreement(
         attributes.column(name): [name] for attributes in (items_read, raters_read) for name in attributes.names
     }
 
-    reading = _Reading(cfg, columns, exclusion_filter.copy())
+    reading = _FileReading(cfg, columns, exclusion_filter.copy())
     scales = _scales(tasks.map(_count_answers, reading.parts(uri), shared=(reading,)))
-    reading = _Reading(cfg, columns | attribute_columns, exclusion_filter.copy())
+    reading = _FileReading(cfg, columns | attribute_columns, exclusion_filter.copy())
     rows_read, of_each, pooled = 0, Distributions(), Distributions()
     with Reduction(keep_ids=cfg.metrics.crowdtruth, tasks=tasks) as reduction:
         to_all = reading, scales, items_read.names, raters_read.names
@@ -429,9 +429,9 @@ def _same_scale(
 
 
 def _read_part(
-    reading: _Reading, scales: Collection[str], of_items: Sequence[str], of_raters: Sequence[str], source: FilePart
+    reading: _FileReading, scales: Collection[str], of_items: Sequence[str], of_raters: Sequence[str], source: FilePart
 ) -> Iterator[Any]:
-    """Yield the `_Part` of a part of a file, then its bundles of codes.
+    """Yield the `_RatedPart` of a part of a file, then its bundles of codes.
 
     Args:
         of_items, of_raters: names of the columns with their attributes.
@@ -454,7 +454,7 @@ def _read_part(
 
     codes, bundles, distributions, pooled = code_part(ratings(), keep_ids=cfg.metrics.crowdtruth)
     matched = reading.exclusion_filter.take_matched()
-    yield _Part(codes, distributions, pooled, items, raters, sum(counted), matched)
+    yield _RatedPart(codes, distributions, pooled, items, raters, sum(counted), matched)
     yield from bundles
 
 
@@ -474,7 +474,7 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
 
 
 @dataclass
-class _Answers:
+class _AnswerCounts:
     """How many answers of each question are numbers, how often each other one occurs, and those with a comma."""
 
     numbers: Counter[str] = field(default_factory=Counter)
@@ -482,9 +482,9 @@ class _Answers:
     commas: dict[str, list[str]] = field(default_factory=dict)
 
 
-def _count_answers(reading: _Reading, source: FilePart) -> _Answers:
+def _count_answers(reading: _FileReading, source: FilePart) -> _AnswerCounts:
     """Return the answers in a part of a file."""
-    counts = _Answers()
+    counts = _AnswerCounts()
     for rows in source.batches():
         batch = reading.kept(source.uri, rows)
         table = pa.table({"question": _questions(batch), "value": batch["value"]}).group_by(["question", "value"])
@@ -502,7 +502,7 @@ def _count_answers(reading: _Reading, source: FilePart) -> _Answers:
     return counts
 
 
-def _scales(parts: Iterable[_Answers]) -> set[str]:
+def _scales(parts: Iterable[_AnswerCounts]) -> set[str]:
     """Return the questions whose answers are all numbers.
 
     Print a warning if only some answers of a question are numbers, because one other answer makes it categorical, and

@@ -80,9 +80,9 @@ class ItemNames:
         for part in parts:
             if part in self._items:
                 return part
-            found = self._of_picture.get(part, self._of_picture.get(content_id(part)))
-            if found is not None:
-                return found
+            pictured = self._of_picture.get(part, self._of_picture.get(content_id(part)))
+            if pictured is not None:
+                return pictured
         return None
 
 

@@ -170,20 +170,20 @@ class ItemRowReader:
                 except UnusableRowError as error:
                     raise UnusableRowError(error.reason, f"column {column}: {error}") from error
 
-    def _id(self, given: str, pictures: Sequence[NamedPicture]) -> str:
+    def _id(self, written: str, pictures: Sequence[NamedPicture]) -> str:
         """Return an id; an absolute path below a known folder, or of the item's picture, becomes relative to it."""
-        name = locations.without_disk(given, self._folders)
+        name = locations.without_disk(written, self._folders)
         if not locations.is_on_disk(name):
             return name
         ends = [locations.without_disk(picture.name, self._folders) for picture in pictures]
-        own = next((end for end in ends if name.replace("\\", "/").endswith(f"/{end}")), "")
-        if not own:
+        relative = next((end for end in ends if name.replace("\\", "/").endswith(f"/{end}")), "")
+        if not relative:
             raise UnusableRowError(
                 "absolute_path",
                 f"column {self._roles.id}: {_last_part(name)!r} is given by an absolute path, which tables and pages "
                 "would show; write it relative to the folder of the pictures, or name another column as columns.id=",
             )
-        return own
+        return relative
 
     def _without_disk(self, value: Cell) -> str:
         """Return a cell as one text; an absolute path becomes relative, or its last part."""

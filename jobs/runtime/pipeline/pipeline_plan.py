@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from actors.quantities import quantity
-from jobs.annotation.pseudonyms import read_key
 from jobs.errors import InputError, NotAnsweredError
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration import config, config_files
@@ -157,8 +156,6 @@ def problems(
             with pipelines.inputs_named(step):
                 cli.check_loaded(step.job, config_of_step, of_step)
                 _check_attributes(step, config_of_step, pipeline.steps, loaded)
-                if step.job == "release" and any(other.job == "import_ratings" for other in pipeline.steps):
-                    read_key(config_of_step.key_file)  # which people's answers will need
         except InputError as error:
             yield error
 

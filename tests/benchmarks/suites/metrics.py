@@ -76,12 +76,12 @@ def remine(workdir: Path, size: Size) -> Result:
     with TemporaryDirectory() as out:
         execute(ReportConfig(ratings=[str(workdir / TABLE)], out=out))
         with (Path(out) / "metrics.csv").open(newline="") as file:
-            found: dict[str, tuple[float | None, int]] = {
+            agreement: dict[str, tuple[float | None, int]] = {
                 row["question"]: (float(row["value"]), int(row["n"]))
                 for row in csv.DictReader(file)
                 if row["metric"] == "percent_agreement" and row["value"]
             }
-    result = _result(found)
+    result = _result(agreement)
     result.apart["peak MB of the driver"] = own_peak_bytes() / 1e6
     return result
 

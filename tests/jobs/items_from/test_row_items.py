@@ -155,14 +155,14 @@ def test_absolute_paths_become_relative(tmp_path: Path) -> None:
         "https://a.example/1": "https://a.example/1",
         "plain": "plain",
     }
-    for given, expected in ids.items():
-        items = reader.items(2, {"p": f"{photos}/sub/a.png", "i": given, "scan": "/home/ada/1.tif"})
+    for written, expected in ids.items():
+        items = reader.items(2, {"p": f"{photos}/sub/a.png", "i": written, "scan": "/home/ada/1.tif"})
         assert isinstance(items, list), items
         assert items[0].item["item_id"] == expected
         assert items[0].item["image_ids"] == [content_id("sub/a.png")]
         assert items[0].item["attributes"] == [("scan", "1.tif")]
-    for given in ("/home/ada/other/9.png", "D:/x/9.png", "file:///root/9.png", "\\\\server\\x\\9.png"):
-        reject = reader.items(2, {"p": "sub/a.png", "i": given})
+    for written in ("/home/ada/other/9.png", "D:/x/9.png", "file:///root/9.png", "\\\\server\\x\\9.png"):
+        reject = reader.items(2, {"p": "sub/a.png", "i": written})
         assert isinstance(reject, Reject)
         assert (reject.reason, reject.raw) == ("absolute_path", "p=sub/a.png i=9.png")
         assert reject.message.startswith("column i: '9.png' is given by an absolute path")

@@ -79,12 +79,7 @@ def test_wrong_values_are_noticed_before_the_first_step(tmp_path: Path, monkeypa
         ("people=3", "per_item=5"): "per_item=5: each item needs 5 different raters; there are 3; use 1 to 3",
         ("photos=foto", *asked): "photos=foto: does not exist",
         ("set=sett.csv", *asked): "set=sett.csv: does not exist; did you mean",
-        ("licence=cc-by-4.0", "people=3"): "key_file: people's names are replaced by pseudonyms under a secret key",
-        (
-            "licence=cc-by-4.0",
-            "key_file=key.txt",
-            *asked,
-        ): "key_file=key.txt: does not exist; openssl rand -hex 16 > key.txt",
+        ("licence=cc-by-4.0", "key_file=key.txt", *asked): "key_file=key.txt: does not exist",
         ("licence=cc-by-4.0", "key_file=short", *asked): "key_file=short: the key has 1 bytes",
     }
     assert {keys: refusal(*keys)[: len(start)] for keys, start in cases.items()} == cases
