@@ -15,6 +15,7 @@ that the Hugging Face Hub reads; OUT/croissant.json has the Croissant metadata.
 
 import sys
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,6 +124,16 @@ def check(cfg: ReleaseConfig) -> None:
     publishing.check_place(cfg.out, overwrite=cfg.overwrite)
 
 
+def check_writers(cfg: ReleaseConfig, jobs: Collection[str]) -> None:
+    """Check the key of people's pseudonyms before people are asked, if the release will have their ratings.
+
+    Raises:
+        InputError: there is no key.
+    """
+    if "import_ratings" in jobs:
+        read_key(cfg.key_file)
+
+
 def _show(cfg: ReleaseConfig, contents: Contents) -> None:
     """Print the numbers of rows, and of what was left out."""
     say(f"release: {locations.absolute(cfg.out)}")
@@ -139,7 +150,7 @@ def _show(cfg: ReleaseConfig, contents: Contents) -> None:
         say("  authors and licences are unknown; set images= to release them")
 
 
-JOB = cli.Job("release", ReleaseConfig, execute, check=check)
+JOB = cli.Job("release", ReleaseConfig, execute, check=check, check_writers=check_writers)
 
 if __name__ == "__main__":
     sys.exit(cli.main("release"))

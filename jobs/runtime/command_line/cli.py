@@ -52,6 +52,7 @@ class Job:
             calls it for all its steps before the first one starts.
         attributes: returns the attributes that the items of its table will have; None if that is unknown.
         check_attributes: raises InputError if a value is not among the attributes of the tables `items`.
+        check_writers: raises InputError if a value is wrong for tables of these jobs, which it reads in a pipeline.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Job:
     check: Callable[[Any], object] | None = None
     attributes: Callable[[Any], Collection[str] | None] | None = None
     check_attributes: Callable[[Any, Collection[str]], None] | None = None
+    check_writers: Callable[[Any, Collection[str]], None] | None = None
 
 
 def job(name: str) -> Job:

@@ -151,10 +151,13 @@ def problems(
     except InputError as error:
         yield error
         return  # the steps that read the file would say the same
-    for step, config_of_step, of_step in zip(pipeline.steps, loaded, overrides, strict=True):
+    for number, (step, config_of_step, of_step) in enumerate(zip(pipeline.steps, loaded, overrides, strict=True)):
         try:
             with pipelines.inputs_named(step):
                 cli.check_loaded(step.job, config_of_step, of_step)
+                if check_writers := cli.job(step.job).check_writers:
+                    earlier = (other for other in pipeline.steps[:number] if "out" in other.set)
+                    check_writers(config_of_step, {other.job for other in earlier if _reads(step, other.set["out"])})
                 _check_attributes(step, config_of_step, pipeline.steps, loaded)
         except InputError as error:
             yield error

@@ -57,6 +57,7 @@ RUBRIC = "name: mood\nquestions: [{name: shown, text: Sad?, answers: [yes, no]}]
 
 def test_wrong_values_are_noticed_before_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REMINE_RATER_KEY", raising=False)
     (tmp_path / "photos").mkdir()
     Path("set.csv").write_text("file,region\na.png,Asia\n", encoding="utf-8")
     Path("mood.yaml").write_text(RUBRIC, encoding="utf-8")
@@ -79,6 +80,7 @@ def test_wrong_values_are_noticed_before_the_first_step(tmp_path: Path, monkeypa
         ("people=3", "per_item=5"): "per_item=5: each item needs 5 different raters; there are 3; use 1 to 3",
         ("photos=foto", *asked): "photos=foto: does not exist",
         ("set=sett.csv", *asked): "set=sett.csv: does not exist; did you mean",
+        ("licence=cc-by-4.0", "people=3", *asked): "key_file: people's names are replaced by pseudonyms",
         ("licence=cc-by-4.0", "key_file=key.txt", *asked): "key_file=key.txt: does not exist",
         ("licence=cc-by-4.0", "key_file=short", *asked): "key_file=short: the key has 1 bytes",
     }
