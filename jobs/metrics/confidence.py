@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.answers import POWERS
-from jobs.metrics.estimates import MAX_ANSWERS, setting_of
+from jobs.metrics.estimates import MAX_ANSWERS, setting_of, sure_and_right
 from jobs.metrics.intervals import (
     SEED,
     Z95,
@@ -242,16 +242,13 @@ def judge_calibration(question: RatedQuestion, judge: str) -> Iterator[Metric]:
         return
     if not 2 <= len(answers.values) <= MAX_ANSWERS:
         return
-    counts, _ = question.answers.of_raters(people).counts(by="value")
-    n, code = counts.sum(1), np.full(answers.items, -1)
+    probability, right = sure_and_right(answers, question.answers.of_raters(people))
     others = np.full((answers.items, len(POWERS)), np.nan)
-    others[answers.item], code[answers.item] = answers.others, answers.value
-    probability = 1 / (1 + np.exp(others[:, POWERS.index(1)]))
-    right = np.where(n > 0, counts[np.arange(answers.items), code] / np.maximum(n, 1), np.nan)
-    judged, weight = np.asarray(~np.isnan(probability) & (code >= 0)), np.ones(answers.items)
+    others[answers.item] = answers.others
+    judged, weight = ~np.isnan(probability), np.ones(answers.items)
     setting = setting_of(question)
     if isinstance(setting, str):
-        judged &= n > 0
+        judged &= ~np.isnan(right)
     else:
         weight[setting.kept] = 1 / setting.part.probability
         right[setting.kept] = np.where(setting.rated, right[setting.kept], np.nan)

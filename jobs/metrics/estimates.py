@@ -1,7 +1,8 @@
 """Estimates for the whole set of items, of which people rated a random part and judges all.
 
-People's mean, shares and answers, and the bias, accuracy and F1 of each judge against people, by prediction-powered
-inference (`jobs.metrics.prediction_powered`): from people and judges, from people alone, and from judges alone.
+People's mean, shares and answers, and the bias, accuracy, F1 and Brier score of each judge against people, by
+prediction-powered inference (`jobs.metrics.prediction_powered`): from people and judges, from people alone, and from
+judges alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics import model_scores
-from jobs.metrics.answers import RatingTable
+from jobs.metrics.answers import POWERS, RatingTable
 from jobs.metrics.majority import majority
 from jobs.metrics.metric import Metric, MetricKind, Quantity, Topic, estimated, exact, no_rated_item, undefined
 from jobs.metrics.model_scores import EPSILON, RaterGroup, means_of
@@ -33,6 +34,9 @@ from jobs.metrics.rating_plans import (
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 MAX_JUDGES = 6  # that are combined: those with the most answers
+# Units on which people differ from a judge that an interval of its Brier score needs: of fewer, 30 rated items have
+# intervals that contain the score in 87 % of simulated studies, of more in 93 to 98 %.
+FEW_APART = 3
 MAX_ANSWERS = 12  # of a question whose distribution is estimated
 _TOPICS = (Topic.ESTIMATES, Topic.ESTIMATES_BY_SUBGROUP)
 _PPI = (
@@ -62,6 +66,11 @@ _ACCURACY = MetricKind("estimated_accuracy", Quantity.SHARE, _TOPICS, label="jud
 _F1 = MetricKind("estimated_f1", Quantity.FRACTION, _TOPICS, label="judge’s F1").defined_as(
     f"F1 of the judge over all items, positive: score at least the threshold, right where people's mean is, or the "
     f"answer, right where most people give it, {_PPI}"
+)
+_BRIER = MetricKind("estimated_brier", Quantity.FRACTION, _TOPICS, label="judge’s Brier score").defined_as(
+    "Mean over all items of the squared distance of the probability that the judge gives its answer from whether a "
+    "person gives the same answer (1 or 0), averaged over people (Brier 1950); 0 is best, 0.25 is that of always ½, "
+    f"and it is half of the sum over both answers where there are two, {_PPI}"
 )
 _WORTH = MetricKind("effective_ratings", Quantity.COUNT, (Topic.WORTH,), label="worth in people’s ratings").defined_as(
     "Number of items that people alone would have to rate for an interval as narrow as with the judges; n counts items "
@@ -325,7 +334,10 @@ class Estimand:
         if np.isnan(truth).all():
             return None
         predicted = None if self.predicted is None else self.predicted[members]
-        is_share, bounds = self.kind.unit == Quantity.SHARE, setting.scale if self.kind is _MEAN else None
+        is_share, bounds = (
+            self.kind.unit in (Quantity.SHARE, Quantity.FRACTION),
+            setting.scale if self.kind is _MEAN else None,
+        )
         return estimate_mean(truth, predicted, setting.part.of(members), is_share=is_share, bounds=bounds)
 
     def metrics(self, setting: WholeSet, members: Bools) -> Iterator[Metric]:
@@ -392,9 +404,10 @@ def quantities(setting: WholeSet, thresholds: Sequence[float]) -> Iterator[Estim
 
 
 def _of_judge(setting: WholeSet, judge: str, threshold: float | None) -> Iterator[Metric]:
-    """Yield bias, accuracy and F1 of a judge against people, over all items."""
+    """Yield bias, accuracy, F1 and Brier score of a judge against people, over all items."""
     answers, part = setting.answers, setting.part
     of_judge = answers.of_raters((judge,))
+    yield from _brier(setting, of_judge)
     others = [answers.of_raters((name,)) for name in setting.judges if name != judge]
     dims = {"rater": judge}
     if not answers.scored:
@@ -443,6 +456,45 @@ def _f1(
         return
     of_answer = f": {dims['answer']}" if "answer" in dims else ""
     yield from _metrics(_F1, f1, dims, of_kind=_F1.label + of_answer)
+
+
+def _brier(setting: WholeSet, of_judge: RatingTable) -> Iterator[Metric]:
+    """Yield the Brier score of a judge; nothing if it gave no probabilities of a closed question.
+
+    The judge alone stands for what it expects of itself: p (1 - p), if it is as often right as it is sure.
+    """
+    sure, right = sure_and_right(of_judge, setting.answers.of_raters(setting.people.raters))
+    right = np.where(setting.rated, right, np.nan)
+    judged = ~np.isnan(sure)
+    if np.isnan(right[judged]).all():
+        return
+    score = sure**2 - 2 * sure * right + right
+    expected = sure * (1 - sure)
+    members = setting.part.of(judged)
+    predicted = combined(score[judged], np.stack([sure, expected], axis=1)[judged], members)
+    estimand = Estimand(_BRIER, score[judged], predicted, expected[judged], {"rater": of_judge.raters[0]})
+    rated = judged & ~np.isnan(right)
+    few = min(setting.part.units.of(rated & apart).count for apart in (right < 1, right > 0))
+    for metric in estimand.metrics(replace(setting, part=members), np.ones(int(judged.sum()), bool)):
+        is_unknown = few < FEW_APART and metric.low is not None
+        reason = f"no interval: people and the judge differ, or agree, on fewer than {FEW_APART} {members.units.name}"
+        without = replace(metric, low=None, high=None, interval_method=None, reason=f"{reason} ({few})")
+        yield without if is_unknown else metric
+
+
+def sure_and_right(judge: RatingTable, people: RatingTable) -> tuple[Floats, Floats]:
+    """Return float64[items], the probability that the judge gives its answer, NaN without one, and the share of people
+    who give the same answer, NaN if nobody answered; both NaN if the question has less than 2 answers or more than
+    `MAX_ANSWERS`."""
+    sure, right = np.full(judge.items, np.nan), np.full(judge.items, np.nan)
+    if judge.others is None or not 2 <= len(judge.values) <= MAX_ANSWERS:
+        return sure, right
+    counts, _ = people.counts(by="value")
+    n, code = counts.sum(1), _codes(judge)
+    sure[judge.item] = 1 / (1 + np.exp(judge.others[:, POWERS.index(1)].astype(np.float64)))
+    sure[code < 0] = np.nan
+    right = np.where((n > 0) & ~np.isnan(sure), counts[np.arange(judge.items), code] / np.maximum(n, 1), np.nan)
+    return sure, right
 
 
 def _accuracy(

@@ -34,6 +34,21 @@ ABOUT = (
     "answers to all (prediction-powered inference). The interval is right even if the models are bad; good ones make "
     "it narrower than that of people alone."
 )
+# Metrics of a judge against people, of all items where people rated a random part -> their column.
+OF_JUDGES = {
+    "estimated_accuracy": "Accuracy",
+    "estimated_f1": "F1",
+    "estimated_bias": "Mean minus people’s",
+    "estimated_brier": "Brier score",
+    "overconfidence": "Surer than right",
+    "calibration_error": "Calibration error",
+}
+JUDGED = (
+    "Accuracy and F1: of the same side of the threshold as people’s mean, or of the answer that most people give. "
+    "Brier score: squared distance of the probability of the model’s answer from whether people agree (0 is best, 0.25 "
+    "that of always ½). Surer than right: its mean probability minus how often people agree. Calibration error: the "
+    "mean distance of the two, from answers of which it is unsure to those of which it is sure."
+)
 Words = Mapping[tuple[str, str], Wording]
 Part = tuple[str, str]  # attribute and value, empty for all items
 WHOLE = ("", "")
@@ -222,9 +237,34 @@ def estimate_sections(
     ]
     if parts:
         tables.append(SectionTable("Estimates for subgroups", columns, parts, folded=True))
+    tables += _judge_table(metrics, words)
     tables += _planning_table(questions)
     figure = estimate_figure(metrics, questions, words)
     yield PageSection(NAME, TITLE, ABOUT, tables, [figure] if figure else [])
+
+
+def _judge_table(metrics: Sequence[Metric], words: Words) -> Iterator[SectionTable]:
+    """Yield how good each judge is over all items, if there are estimates of it."""
+    rows: dict[tuple[str, str], dict[str, Metric]] = {}
+    for metric in metrics:
+        dims = metric.dims
+        is_shown = metric.name in OF_JUDGES and metric.value is not None and dims.get("source", BOTH) == BOTH
+        if is_shown and not {"attribute", "answer"} & set(dims):
+            heading = words[question_of(dims)].title if question_of(dims) in words else in_words(question_of(dims)[1])
+            title = ", ".join([heading, *(dims[name] for name in IN_HEADING[2:] if dims.get(name))])
+            of_judge = rows.setdefault((title, dims["rater"]), {})
+            of_judge[metric.name] = metric
+    rows = {key: cells for key, cells in rows.items() if any(name.startswith("estimated_") for name in cells)}
+    names = [name for name in OF_JUDGES if any(name in cells for cells in rows.values())]
+    if not names:
+        return
+    raters = short_names(sorted({rater for _, rater in rows}))
+    listed: list[tuple[str, list[Metric | str | None]]] = []
+    for (title, rater), cells in rows.items():
+        threshold = next((f" (≥ {m.dims['threshold']})" for m in cells.values() if "threshold" in m.dims), "")
+        listed.append((f"{title}{threshold}: {raters[rater]}", [cells.get(name) for name in names]))
+    columns = [OF_JUDGES[name] for name in names]
+    yield SectionTable("Each model against people, if they rated everything", columns, listed, [JUDGED])
 
 
 def _planning_table(questions: Sequence[EstimatedQuestion]) -> Iterator[SectionTable]:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import brier_score_loss
 
-from jobs.metrics.answers import RatingTable
+from jobs.metrics.answers import POWERS, RatingTable
 from jobs.metrics.estimates import NOT_RANDOM, estimates
 from jobs.metrics.partial_pooling import POOLED
 from jobs.metrics.rated_question import AssignedItems, MetricSettings, QuestionContext, RatedQuestion
@@ -101,6 +102,42 @@ def test_bias_accuracy_and_f1_of_a_judge_are_those_against_people_over_all_items
         shown = by_source(question, name, rater="m0")
         assert shown[BOTH].low <= value <= shown[BOTH].high, name
         assert list(shown) == [BOTH, PEOPLE_ALONE]
+
+
+def sure_judge(*, confident=False, seed=3):
+    """Return whether people agree with a judge about each of all items, its probabilities, and the question."""
+    rng = np.random.default_rng(seed)
+    sure = rng.uniform(0.97 if confident else 0.5, 1, ITEMS)
+    truth, is_right = rng.integers(0, 2, ITEMS), rng.random(ITEMS) < sure - 0.1 * (not confident)
+    judge, rated = np.where(is_right, truth, 1 - truth), rng.permutation(ITEMS) < RATED
+    odds = np.log(1 - sure) - np.log(sure)
+    rows = [(i, 0, truth[i], np.full(len(POWERS), np.nan)) for i in range(ITEMS) if rated[i]]
+    rows += [(i, 1, judge[i], np.array(POWERS) * odds[i]) for i in range(ITEMS)]
+    item, rater, value, others = zip(*sorted(rows, key=lambda row: row[:2]), strict=True)
+    answers = RatingTable(
+        np.array(item), np.array(rater), np.array(value), np.full(len(item), np.nan), ITEMS, ("anna", "m"),
+        ("no", "yes"), np.full(2, ITEMS), others=np.array(others, np.float32),
+    )  # fmt: skip
+    context = QuestionContext({"anna": "human"}, picture=np.arange(ITEMS), target=np.zeros(ITEMS, np.int64))
+    return is_right, sure, rated, RatedQuestion(answers, context, MetricSettings(random_part=True))
+
+
+def test_the_brier_score_of_a_judge_is_that_over_all_items():
+    is_right, sure, rated, question = sure_judge()
+    shown = by_source(question, "estimated_brier", rater="m")
+    assert list(shown) == [BOTH, PEOPLE_ALONE, JUDGES_ALONE]
+    assert shown[BOTH].low <= ((sure - is_right) ** 2).mean() <= shown[BOTH].high
+    # scikit-learn's, of the probability that the answer is "yes"
+    yes = question.answers.of_raters(("m",)).value == 1
+    assert shown[PEOPLE_ALONE].value == pytest.approx(
+        brier_score_loss((yes == is_right)[rated], np.where(yes, sure, 1 - sure)[rated]), abs=1e-6
+    )
+    assert shown[JUDGES_ALONE].value == pytest.approx((sure * (1 - sure)).mean(), abs=1e-6)
+    *_, confident = sure_judge(confident=True)
+    reasons = {m.reason for m in by_source(confident, "estimated_brier", rater="m").values()}
+    assert any("differ, or agree, on fewer than 3 items (" in reason for reason in reasons), reasons
+    _, without = scored()
+    assert by_source(without, "estimated_brier", rater="m0") == {}
 
 
 def test_categories_have_shares_of_answers_and_an_accuracy():

@@ -62,7 +62,8 @@ def report(tmp_path_factory):
         if i % 2:
             ratings.append(rating(f"i{i}", "p1", "good", str(1 + i % 5)))
         ratings += [
-            rating(f"i{i}", model, "good", str(1 + i % 5 - (i % 5 > m))) for m, model in enumerate(("m3", "m4"))
+            rating(f"i{i}", model, "good", str(1 + i % 5 - (i % 5 > m)), answers=["1", "2"], probabilities=[0.9, 0.1])
+            for m, model in enumerate(("m3", "m4"))
         ]
         ratings.append(rating(f"i{i}", "expert", "kind", "event", method="gold"))
         ratings += [rating(f"i{i}", "expert", "relevant", str(1 + 4 * (i % 2)), target=t, method="gold")

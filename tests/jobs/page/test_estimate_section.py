@@ -84,6 +84,24 @@ def test_the_page_has_tables_plots_and_a_folded_table_of_subgroups() -> None:
     assert "<summary>Estimates for subgroups</summary>" in html
 
 
+def test_the_page_has_a_table_of_how_good_each_model_is_over_all_items() -> None:
+    of_judge = [
+        metric("estimated_accuracy", 0.8, 0.05, source=BOTH, rater="org/m@1", threshold="4"),
+        metric("estimated_accuracy", 0.7, 0.1, source=PEOPLE_ALONE, rater="org/m@1", threshold="4"),
+        metric("estimated_f1", 0.6, 0.1, source=BOTH, rater="org/m@1", answer="a", question="kind"),
+        metric("estimated_brier", 0.12, 0.02, source=BOTH, rater="org/m@1"),
+        metric("overconfidence", 0.03, 0.02, rater="org/m@1"),
+    ]
+    metrics = [*of_question(), *of_judge]
+    (section,) = estimate_sections(estimated_questions(metrics, WORDS), metrics, WORDS)
+    table = section.tables[1]
+    assert table.columns == ["Accuracy", "Brier score", "Surer than right"]
+    ((title, cells),) = table.rows
+    assert (title, [cell.value for cell in cells if isinstance(cell, Metric)]) == ("tense (≥ 4): m", [0.8, 0.12, 0.03])
+    (section,) = estimate_sections(estimated_questions(of_question(), WORDS), [*of_question(), of_judge[-1]], WORDS)
+    assert len(section.tables) == 1  # without estimates of a judge, its calibration is only of what people rated
+
+
 def test_categories_show_their_most_frequent_answer_as_a_share() -> None:
     answers = [
         metric("estimated_answer_share", 0.32, 0.066, source=BOTH, answer="a", question="kind"),
