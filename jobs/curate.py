@@ -26,11 +26,13 @@ from jobs.errors import InputError, check_least
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.command_line import cli
 from jobs.runtime.configuration.config import Writing
-from jobs.runtime.configuration.key_types import MISSING
+from jobs.runtime.configuration.key_types import MISSING, conf_group
+from jobs.runtime.configuration.resources import RayConfig, Resources
 from jobs.runtime.job_tables import plan_table
 from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.planning import summary
 from jobs.runtime.selection import exclusions
+from jobs.runtime.tasks import Tasks
 from jobs.store import table_plan
 from jobs.store.keys import duplicate_keys
 from jobs.store.pieces import rows_per_piece
@@ -49,6 +51,9 @@ class CurateConfig(CurationRules, Writing):
     unit_rows: int | None = None
     images: Location[str | None] = None  # a table of images (remine fetch): missing pictures and perceptual hashes
     ratings: Location[list[str]] = field(default_factory=list)  # tables of ratings, or globs of tables
+    # rarely: how Ray is reached or started, for millions of records
+    ray: RuntimeOnly[RayConfig] = field(default_factory=RayConfig)
+    resources: RuntimeOnly[Resources] = conf_group("laptop", Resources)  # rarely: what `reduce` may use
 
 
 def execute(cfg: CurateConfig) -> Plan | Manifest:
@@ -60,7 +65,8 @@ def execute(cfg: CurateConfig) -> Plan | Manifest:
         surplus = sum(repeated.values()) - len(repeated)
         raise InputError(f"{surplus:,} duplicate record_ids; record_ids must be unique", key="input", value=cfg.input)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    selection = select(cfg, tables, exclusion_filter)
+    tasks = Tasks.of(tables.records.rows, cfg.ray, cfg.resources)
+    selection = select(cfg, tables, exclusion_filter, tasks=tasks)
     earlier = curation_steps.selections(tables.records.counts().tallies)
     begun = None if cfg.overwrite else begun_pieces(cfg.out)
     plan = plan_table(
@@ -79,7 +85,7 @@ def execute(cfg: CurateConfig) -> Plan | Manifest:
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     if selection.near is not None:
         selection.notes.append(f"near-duplicates are listed in {run.keep(NEAR_FILE, selection.near)}")
-    write_pieces(run, selection, earlier)
+    write_pieces(run, selection, earlier, tasks=tasks)
     manifest = summary.closed("curate", run, excluded, exclusion_filter.matched)
     manifest.lines = [*selection_lines(manifest["counts"]["tallies"], selection), *manifest.lines]
     return manifest
@@ -139,7 +145,7 @@ def selection_lines(tallies: curation_steps.Tallies, selection: Selection) -> It
     yield from (f"  {note}" for note in selection.notes)
 
 
-JOB = cli.Job("curate", CurateConfig, execute, check=check)
+JOB = cli.Job("curate", CurateConfig, execute, check=check, pools=("reduce",))
 
 if __name__ == "__main__":
     sys.exit(cli.main("curate"))

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from jobs.errors import InputError, NotAnsweredError
 from jobs.runtime.command_line import cli, job_names
@@ -50,6 +50,7 @@ class RunConfig:
     timings: bool = False  # print where the seconds of each step went (-v)
     log: str = "text"  # rarely: format of what is printed: text, or json for one JSON object per line
     ray: RayConfig = field(default_factory=RayConfig)  # rarely: how Ray is reached or started
+    calibrates: ClassVar[bool] = True
 
     @staticmethod
     def prepare(composed: dict[str, Any]) -> dict[str, Any]:

@@ -50,6 +50,12 @@ class TableInMemory:
         for first in range(0, self._rows.num_rows, self._batch):
             yield self._rows.slice(first, self._batch).select(list(columns))
 
+    def by_object(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        yield self._rows.select(list(columns))
+
+    def parts(self, rows: int) -> "Iterator[TableInMemory]":
+        yield self
+
 
 def add_ratings(counted: Distributions, batch: pa.Table) -> None:
     """Count a batch of ratings with their units, which are items."""

@@ -15,11 +15,12 @@ from actors.quantities import quantity
 from actors.status import Status
 from jobs.curation import curation_rules, near_hashes
 from jobs.curation.curation_rules import CurationRules, Decision
-from jobs.curation.record_arrays import UNKNOWN, HashIndex, Rows, batches_at, columns_at, ranks, read_rows
+from jobs.curation.record_arrays import PART, UNKNOWN, HashIndex, Rows, batches_at, columns_at, ranks, read_rows
 from jobs.curation.starter import question_counts, rated_above, read_ratings, region_labels
 from jobs.errors import InputError
 from jobs.runtime.selection.draws import Draw, draw_keys
 from jobs.runtime.selection.exclusions import ExclusionFilter
+from jobs.runtime.tasks import Tasks
 from jobs.store.reading import TableSource
 
 NO_REGION = -1
@@ -92,18 +93,29 @@ class Selection:
         return digest.hexdigest()[:32]
 
 
-def select(settings: CurationRules, tables: CurationTables, exclusion_filter: ExclusionFilter) -> Selection:
+def select(
+    settings: CurationRules, tables: CurationTables, exclusion_filter: ExclusionFilter, *, tasks: Tasks | None = None
+) -> Selection:
     """Apply the rules enabled in `settings`, in the order of `rules.RULES`.
+
+    Args:
+        tasks: where the parts of the tables of records and images are read; None: in this process.
 
     Raises:
         InputError: see `read_facts`, `draw_records` and `jobs.curation.starter`.
     """
     records = tables.records
     page_rule = settings.page_rule
-    rows = read_rows(records, thumbnails=settings.thumbnails, exclusion_filter=exclusion_filter, page=page_rule.by)
+    rows = read_rows(
+        records,
+        thumbnails=settings.thumbnails,
+        exclusion_filter=exclusion_filter,
+        page=page_rule.by,
+        tasks=tasks,
+    )
     facts = None
     if tables.images is not None:
-        facts = read_facts(tables.images, rows.pictures, hashes=settings.near_duplicates != "keep")
+        facts = read_facts(tables.images, rows.pictures, hashes=settings.near_duplicates != "keep", tasks=tasks)
     gone = facts.gone if facts else None
     decision = curation_rules.filter_each_method(
         rows, gone=gone, thumbnails=settings.thumbnails != "any", one_image_methods=page_rule.methods
@@ -277,7 +289,7 @@ def smallest_by_group(keys: np.ndarray, group: np.ndarray, size: int) -> np.ndar
     return is_drawn
 
 
-def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> CurationFacts:
+def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool, tasks: Tasks | None = None) -> CurationFacts:
     """Read a table of images in one pass; holds 11 B per picture, 12 B with `hashes`.
 
     A picture is gone if one of its renditions is `missing` (the source answered 404 or 410) and none is ok; other
@@ -293,16 +305,12 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Cur
     missing, fine = np.zeros(len(pictures), bool), np.zeros(len(pictures), bool)
     first = FirstHashes(len(pictures))
     n_others = 0
-    for batch in source.batches(columns):
-        picture = pictures.find(batch["image_id"])
-        of_records = picture >= 0
-        n_others += int((~of_records).sum())
-        rows, picture = batch.filter(pa.array(of_records)), picture[of_records]
-        missing[picture[_is(rows, Status.MISSING)]] = True
-        good = _is(rows, Status.OK)
-        fine[picture[good]] = True
-        if hashes:
-            first.add(rows.filter(pa.array(good)), picture[good])
+    parts = ((part,) for part in source.parts(PART))
+    for part in (tasks or Tasks()).map(_read_images, parts, shared=(pictures, columns)):
+        missing[part.missing] = True
+        fine[part.fine] = True
+        first.join(part.hashes, part.fine)
+        n_others += part.n_others
     if len(pictures) and source.rows and n_others == source.rows:
         why = f"none of its {source.rows:,} pictures belongs to the records"
         raise InputError(why, key="images", value=source.uri, remedy="use the images that remine fetch wrote for them")
@@ -312,6 +320,36 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Cur
     gone = missing & ~fine
     counts = {"existing": int(fine.sum()), "gone": int(gone.sum()), "unknown": int((~(missing | fine)).sum())}
     return CurationFacts(gone, hashed, first.phash, {**counts, "of_others": n_others})
+
+
+@dataclass(frozen=True)
+class _ImagesPart:
+    """A part of a table of images.
+
+    Attributes:
+        missing, fine: int64 indices of pictures, distinct and sorted.
+        hashes: the perceptual hashes of `fine`.
+        n_others: rows of other pictures.
+    """
+
+    missing: np.ndarray
+    fine: np.ndarray
+    hashes: "FirstHashes"
+    n_others: int
+
+
+def _read_images(pictures: HashIndex, columns: Sequence[str], source: TableSource) -> _ImagesPart:
+    """Read a part of a table of images; see `read_facts`."""
+    rows = pa.concat_tables(source.by_object(columns))
+    picture = pictures.find(rows["image_id"])
+    of_records = picture >= 0
+    good = _is(rows, Status.OK) & of_records
+    fine, at = np.unique(picture[good], return_inverse=True)
+    hashes = FirstHashes(len(fine))
+    if "phash" in columns:
+        hashes.add(rows.filter(pa.array(good)), at)
+    missing = np.unique(picture[_is(rows, Status.MISSING) & of_records])
+    return _ImagesPart(missing, fine, hashes, int((~of_records).sum()))
 
 
 def _is(rows: pa.Table, status: Status) -> np.ndarray:
@@ -334,6 +372,16 @@ class FirstHashes:
             before = self.rendition[at]
             if before < 0 or row["rendition"] < self._names[before]:
                 self.phash[at], self.rendition[at] = int(row["phash"], 16), self._number(row["rendition"])
+
+    def join(self, later: "FirstHashes", picture: np.ndarray) -> None:
+        """Add the hashes of later rows, whose pictures have the distinct indices `picture` here."""
+        codes = np.array([self._number(name) for name in later._names] or [0], np.int8)
+        rank = np.argsort(np.argsort(self._names))
+        before = self.rendition[picture]
+        rendition = codes[later.rendition]
+        is_first = (later.rendition >= 0) & ((before < 0) | (rank[rendition] < rank[before]) if self._names else False)
+        at = picture[is_first]
+        self.phash[at], self.rendition[at] = later.phash[is_first], rendition[is_first]
 
     def _number(self, name: str) -> int:
         if name not in self._names:

@@ -1,9 +1,9 @@
 """Units of the curated table: pieces of the parent's units, and the rows that are copied into them."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +12,17 @@ import pyarrow.parquet as pq
 from actors.ids import content_id
 from jobs.curation import curation_steps
 from jobs.curation.apply_rules import Selection
-from jobs.curation.record_arrays import CREDIT
+from jobs.curation.record_arrays import CREDIT, PART
+from jobs.runtime.tasks import Tasks
 from jobs.store import run_files
+from jobs.store.counts import Counts
 from jobs.store.files import locations
 from jobs.store.footers import read_footer
 from jobs.store.object_rows import open_rows, reading_rows
 from jobs.store.reading import TableSource
 from jobs.store.runs.table_run import TableRun
 from jobs.store.units import Unit
-from jobs.store.writer import UnitWriter
+from jobs.store.writer import Target, UnitTask, UnitWriter
 
 ROWS_AT_A_TIME = 1000  # selected rows in memory before they are written: a few MB of article text
 
@@ -81,23 +83,59 @@ def earlier_steps(piece: Unit, names: Collection[str]) -> curation_steps.Tallies
     return curation_steps.selections(footer.counts.tallies) if footer else {}
 
 
-def write_pieces(run: TableRun, selection: Selection, earlier: Collection[str]) -> None:
+@dataclass(frozen=True)
+class _DecidedPiece:
+    """A piece that is left to do, and the decisions about its rows.
+
+    Attributes:
+        is_selected: bool [rows].
+        credits: the credited method of each selected row.
+        counts: of its footer.
+    """
+
+    task: UnitTask
+    is_selected: np.ndarray
+    credits: pa.Array
+    counts: Counts
+
+
+def write_pieces(run: TableRun, selection: Selection, earlier: Collection[str], *, tasks: Tasks) -> None:
     """Copy the selected rows into the pieces that are left to do, with their credits and the counts of each piece.
 
     Args:
         earlier: the names of the parent's tallies of selections.
+        tasks: where the rows are copied.
     """
+    for _ in tasks.map(_copy, ((part,) for part in _parts(run.todo, selection, earlier)), shared=(run.target,)):
+        pass
+
+
+def _parts(todo: Iterable[UnitTask], selection: Selection, earlier: Collection[str]) -> Iterator[list[_DecidedPiece]]:
+    """Yield the pieces left to do, those of one object of the parent together up to `PART` rows."""
     is_selected = selection.decision.rule == 0
+    part: list[_DecidedPiece] = []
+    for task in todo:
+        unit = task.unit
+        first, last = (unit.extra["offset"] + unit.extra[key] for key in ("from", "to"))
+        if part and (part[0].task.unit.inputs != unit.inputs or sum(len(piece.is_selected) for piece in part) >= PART):
+            yield part
+            part = []
+        counts = curation_steps.counts_of(selection, first, last, earlier_steps(unit, earlier))
+        part.append(_DecidedPiece(task, is_selected[first:last], selection.credits(first, last), counts))
+    if part:
+        yield part
+
+
+def _copy(target: Target, part: Sequence[_DecidedPiece]) -> None:
+    """Write pieces of one object of the parent."""
     with closing(ParentRows()) as parent:
-        for task in run.todo:
-            first, last, offset = (task.unit.extra[key] for key in ("from", "to", "offset"))
-            span = offset + first, offset + last
-            with UnitWriter(run.target, task) as writer:
-                counts = curation_steps.counts_of(selection, *span, earlier_steps(task.unit, earlier))
-                writer.counts.rows_in, writer.counts.filtered = counts.rows_in, counts.filtered
-                writer.counts.tallies = counts.tallies
-                credits = selection.credits(*span)
-                for rows in parent.selected(task.unit.inputs[0].uri, first, is_selected[slice(*span)]):
+        for piece in part:
+            unit = piece.task.unit
+            with UnitWriter(target, piece.task) as writer:
+                writer.counts.rows_in, writer.counts.filtered = piece.counts.rows_in, piece.counts.filtered
+                writer.counts.tallies = piece.counts.tallies
+                credits = piece.credits
+                for rows in parent.selected(unit.inputs[0].uri, unit.extra["from"], piece.is_selected):
                     place = rows.column_names.index(CREDIT)
                     writer.write(rows.set_column(place, CREDIT, credits[: rows.num_rows]))
                     credits = credits[rows.num_rows :]

@@ -6,7 +6,7 @@ bits and not kept; equal hashes count as equal strings. If strings must be order
 read again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,14 @@ import pyarrow.compute as pc
 
 from actors.fetching.wikimedia import is_wikimedia, why_no_thumbnail
 from jobs.errors import InputError
+from jobs.runtime.tasks import Tasks
 from jobs.store.hashing import hash_texts_128, joined_columns
 
 if TYPE_CHECKING:
     from jobs.runtime.selection.exclusions import ExclusionFilter
     from jobs.store.reading import TableSource
+
+PART = 1 << 18  # rows that a task reads
 
 
 class HashIndex:
@@ -98,7 +101,12 @@ class Rows:
 
 
 def read_rows(
-    source: "TableSource", *, thumbnails: str, exclusion_filter: "ExclusionFilter | None" = None, page: str = PAGE_URL
+    source: "TableSource",
+    *,
+    thumbnails: str,
+    exclusion_filter: "ExclusionFilter | None" = None,
+    page: str = PAGE_URL,
+    tasks: Tasks | None = None,
 ) -> Rows:
     """Read the narrow columns of a table of records in one pass.
 
@@ -107,27 +115,29 @@ def read_rows(
             `wikimedia`, every URL with `all`.
         exclusion_filter: the list of exclusions.
         page: what identifies a page, a key of `PAGES`.
+        tasks: where the parts of the table are read; None: in this process.
 
     Raises:
         InputError: there are more methods or splits than a byte per row can represent.
     """
     pages, urls, images = [_no_hashes()], [_no_hashes()], [_no_hashes()]
     flags, excluded = [np.empty((3, 0), bool)], [np.empty(0, bool)]
-    splits, methods = Categories("split", 256), Categories("method", MAX_METHODS)
+    splits, methods = _splits(), _methods()
     split, memberships = [np.empty(0, np.uint8)], [np.empty((2, 0), np.int64)]
     rows = 0
-    for batch in source.batches([*PAGES[page], *_COLUMNS]):
-        pages.append(hash_texts_128(joined_columns(batch, PAGES[page])))
-        urls.append(hash_texts_128(batch["image_url"]))
-        images.append(hash_texts_128(batch["image_id"]))
-        flags.append(_flags(batch, thumbnails))
-        if exclusion_filter is None:
-            excluded.append(np.zeros(batch.num_rows, bool))
-        else:
-            excluded.append(exclusion_filter.mask(batch["image_id"]) | exclusion_filter.mask(batch["image_url"]))
-        split.append(splits.codes(pc.fill_null(batch["split"], "")).astype(np.uint8))
-        memberships.append(_memberships(batch, methods, rows))
-        rows += batch.num_rows
+    shared = thumbnails, page, exclusion_filter and exclusion_filter.copy()
+    for part in (tasks or Tasks()).map(_read_part, ((part,) for part in source.parts(PART)), shared=shared):
+        pages.append(part.page)
+        urls.append(part.url)
+        images.append(part.image)
+        flags.append(part.flags)
+        excluded.append(part.excluded)
+        if exclusion_filter is not None:
+            exclusion_filter.matched.update(part.matched)
+        split.append(splits.codes_of(part.splits)[part.split].astype(np.uint8))
+        row, method = part.memberships
+        memberships.append(np.array([row + rows, methods.codes_of(part.methods)[method]]))
+        rows += len(part.split)
     page_code = unique_codes(np.concatenate(pages))[1]
     del pages
     url = unique_codes(np.concatenate(urls))[1]
@@ -153,6 +163,55 @@ def read_rows(
     )
 
 
+@dataclass(frozen=True)
+class _RowsPart:
+    """A part of a table: hashes in place of the codes of `Rows`.
+
+    Attributes:
+        page, url, image: uint64 [rows, 2].
+        flags: bool [3, rows], see `_flags`.
+        excluded: bool [rows].
+        splits, split: the names, and int64 [rows] indices in them.
+        methods, memberships: the names, and int64 [2, pairs] of (row, index in them).
+        matched: entry of the exclusions -> rows that it matched.
+    """
+
+    page: np.ndarray
+    url: np.ndarray
+    image: np.ndarray
+    flags: np.ndarray
+    excluded: np.ndarray
+    splits: list[str]
+    split: np.ndarray
+    methods: list[str]
+    memberships: np.ndarray
+    matched: Mapping[str, int]
+
+
+def _read_part(
+    thumbnails: str, page: str, exclusion_filter: "ExclusionFilter | None", source: "TableSource"
+) -> _RowsPart:
+    """Read a part of a table of records; see `read_rows`."""
+    columns = [*PAGES[page], *_COLUMNS]
+    batch = pa.concat_tables(source.by_object(columns))
+    splits, methods = _splits(), _methods()
+    excluded = np.zeros(batch.num_rows, bool)
+    if exclusion_filter is not None:
+        excluded = exclusion_filter.mask(batch["image_id"]) | exclusion_filter.mask(batch["image_url"])
+    return _RowsPart(
+        page=hash_texts_128(joined_columns(batch, PAGES[page])),
+        url=hash_texts_128(batch["image_url"]),
+        image=hash_texts_128(batch["image_id"]),
+        flags=_flags(batch, thumbnails),
+        excluded=excluded,
+        split=splits.codes(pc.fill_null(batch["split"], "")),
+        splits=splits.names,
+        memberships=_memberships(batch, methods),
+        methods=methods.names,
+        matched=exclusion_filter.take_matched() if exclusion_filter is not None else {},
+    )
+
+
 class Categories:
     """Numbers for the few distinct words of a column, in order of first appearance."""
 
@@ -168,8 +227,11 @@ class Categories:
             InputError: there are too many distinct words.
         """
         coded = words.combine_chunks().dictionary_encode()
-        numbers = [self._code(word or UNKNOWN) for word in coded.dictionary.to_pylist()]
-        return np.array(numbers or [0], np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
+        return self.codes_of(coded.dictionary.to_pylist())[coded.indices.to_numpy(zero_copy_only=False)]
+
+    def codes_of(self, words: Sequence[str]) -> np.ndarray:
+        """Return int64 [words or 1]: the number of each word, as `codes`."""
+        return np.array([self._code(word or UNKNOWN) for word in words] or [0], np.int64)
 
     def _code(self, word: str) -> int:
         if word not in self._number:
@@ -180,7 +242,15 @@ class Categories:
         return self._number[word]
 
 
-def _memberships(batch: pa.Table, methods: Categories, first: int) -> np.ndarray:
+def _splits() -> Categories:
+    return Categories("split", 256)
+
+
+def _methods() -> Categories:
+    return Categories("method", MAX_METHODS)
+
+
+def _memberships(batch: pa.Table, methods: Categories) -> np.ndarray:
     """Return int64 [2, pairs] of (row, method): its credited method alone, else its methods, else `unknown`."""
     column, credits = batch["methods"].combine_chunks(), pc.fill_null(batch[CREDIT], "")
     is_credited = pc.not_equal(credits, "").to_numpy().astype(bool)
@@ -190,7 +260,7 @@ def _memberships(batch: pa.Table, methods: Categories, first: int) -> np.ndarray
     (alone,) = np.nonzero(is_credited | (lengths == 0))
     listed = pa.chunked_array([column.flatten().filter(pa.array(is_listed))], pa.string())
     codes = methods.codes(listed), methods.codes(credits.take(pa.array(alone)))
-    return np.array([np.concatenate([parents[is_listed], alone]) + first, np.concatenate(codes)], np.int64)
+    return np.array([np.concatenate([parents[is_listed], alone]), np.concatenate(codes)], np.int64)
 
 
 def _flags(batch: pa.Table, thumbnails: str) -> np.ndarray:

@@ -17,15 +17,16 @@ from jobs import (
 from jobs.corpora.corpus import TitleSearch
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
-from jobs.curation import curated_units
+from jobs.curation import apply_rules, curated_units, record_arrays
 from jobs.curation.apply_rules import CurationTables
 from jobs.curation.curation_rules import ALONE
 from jobs.curation.curation_steps import CurationStep, steps_of
 from jobs.errors import InputError
 from jobs.inventory.found import find_tables
 from jobs.page.build import funnel
+from jobs.runtime import tasks
 from jobs.runtime.command_line import cli
-from jobs.runtime.outcomes import Plan
+from jobs.runtime.outcomes import Manifest, Plan
 from jobs.runtime.selection.draws import DrawConfig
 from jobs.store.counts import Counts
 from jobs.store.identity import identity_of
@@ -247,6 +248,35 @@ def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pyte
     lists = tmp_path / "near_duplicates=report" / "_run" / "near_duplicates.jsonl"
     assert f"near-duplicates are listed in {lists}" in capsys.readouterr().out
     assert near("near_duplicates=drop", "near_distance=0")[1] == [{"stays": ids[0], "near": {ids[2]: 0}}]
+
+
+def test_neither_parts_nor_tasks_of_ray_change_what_is_selected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = matches(tmp_path, many=60)
+    images = [
+        image_row(row["image_url"], phash=f"{n // 4:016x}", rendition=r) for n, row in enumerate(rows) for r in "ab"
+    ]
+    images[3]["status"] = images[2]["status"] = "missing"
+    write_table(str(tmp_path / "i"), "images", images)
+    (tmp_path / "excluded.txt").write_text(f"{rows[9]['image_id']}\n{rows[11]['image_url']}\n")
+    keys = [f"images={tmp_path}/i", "near_duplicates=drop", "near_distance=1", f"exclusions={tmp_path}/excluded.txt"]
+
+    def outcome(name: str) -> tuple[list[dict[str, Any]], dict[str, Any], list[str]]:
+        out = tmp_path / name
+        manifest = cli.execute("curate", [f"input={tmp_path}/m", f"out={out}", "unit_rows=2", *keys])
+        assert isinstance(manifest, Manifest)
+        rows_of = [row for batch in open_table(str(out)).batches() for row in batch.to_pylist()]
+        lines = [line.replace(str(out), "OUT") for line in manifest.lines if not line.endswith(" s")]
+        return rows_of, manifest["counts"], lines
+
+    once = outcome("once")
+    for module in (record_arrays, apply_rules, curated_units):
+        monkeypatch.setattr(module, "PART", 9)
+    assert outcome("parts") == once
+    monkeypatch.setattr(tasks, "IN_PROCESS", 0)
+    assert outcome("tasks") == once
+    assert once[1]["filtered"].keys() == {"picture_exists", "excluded", "near_duplicate"}
 
 
 def ratings_of(rows: list[dict[str, Any]], out: Path) -> None:

@@ -60,7 +60,7 @@ def test_keys_of_a_step_come_before_those_of_the_run() -> None:
     assert not [key for key in named if key.startswith("resources.")]
     local = overrides("embed", {}, ray=RayConfig(address="local", num_cpus=3, verbose=True))
     assert [local[f"ray.{name}"] for name in ("address", "num_cpus", "verbose")] == ["local", "3", "true"]
-    assert set(overrides("curate", {"input": "i"})) == {"resume", "overwrite", "input"}  # has no other of these keys
+    assert set(overrides("annotate", {"input": "i"})) == {"resume", "overwrite", "input"}  # has no other of these keys
     assert overrides("nothing", {"a": 1}) == {"a": "1"}
 
 
@@ -238,7 +238,8 @@ def test_a_plan_has_the_keys_of_the_whole_run(
     named, single = printed_commands[: len(CENTURY)], printed_commands[len(CENTURY) :]
     assert named[0].endswith(" overwrite=true resources=gpu-node")
     assert single[0].endswith(" overwrite=true resources.mine.actors=3")
-    assert named[1].endswith(" overwrite=true")  # curate has no resources
+    assert named[1].startswith("remine curate ")
+    assert named[1].endswith(" overwrite=true resources=gpu-node")
     for line in (*named, *single):
         job = line.split()[1]
         config.load(job, cli.job(job).schema, shlex.split(line)[2:])

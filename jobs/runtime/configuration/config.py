@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import pairwise
-from typing import Any, get_args, get_origin
+from typing import Any, ClassVar, get_args, get_origin
 
 from actors.errors import FileError, SettingError, first_line
 from actors.local_models import is_local
@@ -54,6 +54,7 @@ class Writing:
     # print what would be read, written and used, and stop; calibrate (jobs with Ray): first do some units, to measure
     plan: RuntimeOnly[bool | str] = False
     exclusions: Location[str | None] = None  # file of image_ids or URLs that must not be used, one per line
+    calibrates: ClassVar[bool] = False  # whether plan=calibrate is allowed: some of its units can be processed alone
 
     @property
     def only_plans(self) -> bool:
@@ -72,6 +73,7 @@ class Common(Writing):
     resources: RuntimeOnly[Resources] = conf_group("laptop", Resources)  # what each stage may use
     # end the run, which the same command continues, at an amount of money (200) or a time (12h, 90min); null: no limit
     budget: RuntimeOnly[str | None] = None
+    calibrates: ClassVar[bool] = True
 
 
 @dataclass
@@ -122,7 +124,7 @@ def load(job: str, schema: type, overrides: Sequence[str]) -> Any:
     if (resources := getattr(config, "resources", None)) is not None:
         check(resources)
     if isinstance(plan := getattr(config, "plan", False), str):
-        check_plan(plan, calibrates=resources is not None)
+        check_plan(plan, calibrates=config.calibrates)
     _read_models(job, config, overrides)
     return config
 

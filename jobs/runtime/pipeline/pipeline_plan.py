@@ -71,7 +71,7 @@ def _plan(step: Step, cfg: Any, plan: bool | str, awaited: Sequence[int]) -> Ste
         return StepPlan(label, unknown=f"reads what step {', '.join(map(str, awaited))} has not written yet")
     if not hasattr(cfg, "plan"):
         return StepPlan(label, unknown=f"{step.job} has no plan")
-    value = plan if hasattr(cfg, "resources") else bool(plan)
+    value = plan if getattr(cfg, "calibrates", False) else bool(plan)
     try:
         with console.muted(), pipelines.inputs_named(step):
             planned = cli.execute_loaded(

@@ -156,7 +156,7 @@ def test_help_lists_the_stages_that_the_job_begins_with() -> None:
         assert {pool for text in begun for pool in re.findall(r'"(\w+)"', text)} - {"texts", "images"} <= set(job.pools)
         text = help_text.render(name, job.schema, pools=job.pools)
         assert f"STAGE: {', '.join(job.pools)};" in text
-        assert ("STAGE.tasks " in text, "STAGE.actors " in text) == (name == "report", name != "report")
+        assert ("STAGE.tasks " in text, "STAGE.actors " in text) == (reduces := job.pools == ("reduce",), not reduces)
 
     check_cases(check, [name for name in job_names.JOBS if cli.job(name).pools])
 

@@ -357,7 +357,7 @@ def test_jobs_that_start_no_ray_have_no_keys_of_it():
         with pytest.raises(InputError, match="no such key"):
             config.load(job, cli.job(job).schema, [key])
 
-    check_cases(check, itertools.product(["annotate", "curate", "import_ratings"], keys))
+    check_cases(check, itertools.product(["annotate", "choose", "import_ratings"], keys))
 
 
 def test_a_changed_file_of_the_user_is_read_again(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -132,7 +132,7 @@ class Keys:
 class StageKeys(Keys):
     """The keys of a job with stages."""
 
-    resources: Any = None
+    calibrates: ClassVar[bool] = True
 
 
 def test_a_job_without_stages_is_planned_rather_than_calibrated(
