@@ -77,7 +77,7 @@ class TileMap:
         recognisable."""
         asked = {place_of(region) for region in self.shares}
         for column, row in sorted(set(PLACES.values()) - asked):
-            axes.add_patch(_tile(column, row, facecolor="none", alpha=0.35))
+            axes.add_artist(_tile(column, row, facecolor="none", alpha=0.35))
         for region, share in self.shares.items():
             if (place := place_of(region)) is None:
                 continue
@@ -87,7 +87,7 @@ class TileMap:
             tile = _tile(column, row, facecolor=colour)
             if region in self.links:
                 tile.set_url(link_to(*self.links[region]))
-            axes.add_patch(tile)
+            axes.add_artist(tile)
             middle, on = column + 0.5, readable_on(colour)
             name = "\n".join(wrap(region.replace("_", " "), _CHARACTERS))
             axes.text(middle, row + 0.36, name, ha="center", va="center", fontsize=6.2, color=on, linespacing=1.05)
