@@ -14,10 +14,11 @@ from jobs.metrics.intervals import (
     Interval,
     ShareSums,
     Units,
+    average_of_sums,
     blocks,
-    bootstrap,
     estimate,
     f1_of,
+    jackknife_of_sums,
     no_interval,
     ratio,
     too_few,
@@ -29,6 +30,8 @@ Bools = NDArray[np.bool_]
 Average = Literal["micro", "macro", "samples"]
 AVERAGES: tuple[Average, ...] = ("micro", "macro", "samples")
 EPSILON = 1e-9
+# Per label, for the interval of a macro average: with 1.5, it contained F1 in 87 % of simulated data sets.
+FEW_POSITIVES = 2
 WELCH_T = "welch t 95%"
 UNITS_T = "Student's t between units 95%"
 
@@ -95,7 +98,7 @@ def classification(
 ) -> Iterator[Metric]:
     """Yield precision, recall and F1 of a multi-label task, micro, macro and samples averages.
 
-    Micro averages have Wilson's interval, the others a bootstrap.
+    Micro averages have Wilson's interval, the others that of `average_of_sums`.
 
     Use them for labels that hold or do not hold for an item. The macro average gives each label the same weight, the
     micro average each pair of item and label, the samples average each item.
@@ -105,7 +108,7 @@ def classification(
         item, label: int64[n], codes of the pairs; a pair occurs once.
         positive: when a label counts as predicted and as right, for the definition.
         asked: number of pairs that were asked about, for the coverage.
-        units: of the pairs, which the bootstrap draws; None: the items.
+        units: the independent units of the pairs; None: the items.
 
     Undefined: the denominator is 0 (nothing predicted as positive, or nothing positive in gold) for every label or item
     of the average.
@@ -156,7 +159,7 @@ def f1_compared(
     comparison: Literal["change", "ratio"],
     units: Units | None = None,
 ) -> tuple[float | None, Interval]:
-    """Return F1 of `after` minus, or divided by, F1 of `before`, and its bootstrap interval over units.
+    """Return F1 of `after` minus, or divided by, F1 of `before`, and its jackknife interval over units.
 
     The value is None if one F1 is undefined, or the divisor 0.
 
@@ -188,7 +191,10 @@ def f1_compared(
 
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(compared(rows.sum(0)[None])[0])
-    return (None, no_interval("no value")) if np.isnan(value) else (value, drawn.interval(compared, rows))
+    if np.isnan(value):
+        return None, no_interval("no value")
+    bounds = (-1.0, 1.0) if comparison == "change" else (0.0, math.inf)
+    return value, replace(jackknife_of_sums(rows, compared, drawn.units, bounds=bounds), units=drawn.count)
 
 
 def _defined(rates: Floats) -> tuple[Floats, Floats]:
@@ -205,7 +211,7 @@ def _zero_denominator(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Sums of cells, for the bootstrap.
+    """Sums of cells, for intervals.
 
     Attributes:
         rows: float64[items, 3]; for the macro average float64[blocks of units, labels x 3], because items x labels may
@@ -218,10 +224,6 @@ class _Drawn:
     shape: tuple[int, ...]
     units: Units
     count: int
-
-    def interval(self, statistic: Callable[[Floats], Floats], rows: Floats | None = None) -> Interval:
-        """Return the interval of a statistic of sums of `rows`; None: those of this object."""
-        return bootstrap(self.rows if rows is None else rows, statistic, self.units, fewest=self.count)
 
 
 def _drawn(
@@ -272,7 +274,8 @@ def _averaged(drawn: _Drawn, name: str, average: Average) -> tuple[float | None,
         defined = by_item[is_defined]
         if not len(defined):
             return undefined_value
-        interval = bootstrap(np.stack([defined, np.ones_like(defined)], 1), ratio, drawn.units.of(is_defined))
+        rates = np.stack([defined, np.ones_like(defined)], 1)
+        interval = average_of_sums(rates, ratio, drawn.units.of(is_defined))
         return float(defined.mean()), len(defined), interval
 
     def statistic(sums: Floats) -> Floats:
@@ -284,7 +287,12 @@ def _averaged(drawn: _Drawn, name: str, average: Average) -> tuple[float | None,
     n = int((~np.isnan(_rate(total.reshape(shape), name))).sum())
     if np.isnan(value):
         return undefined_value
-    return value, n, _micro_interval(rows, name, drawn.units) if average == "micro" else drawn.interval(statistic)
+    if average == "micro":
+        return value, n, _micro_interval(rows, name, drawn.units)
+    positives = float(total.reshape(shape)[..., [0, 2]].sum()) / n
+    few = f"gold has fewer than {FEW_POSITIVES} positive items per label ({positives:.1f})"
+    interval = average_of_sums(rows, statistic, drawn.units) if positives >= FEW_POSITIVES else no_interval(few)
+    return value, n, replace(interval, units=drawn.count)
 
 
 def _micro_interval(rows: Floats, name: str, units: Units) -> Interval:

@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from scipy.stats import t as student_t
 from scipy.stats import ttest_ind_from_stats, ttest_rel
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
@@ -45,6 +46,42 @@ def test_f1_is_scikit_learns():
                 assert metrics[name, average].low <= value <= metrics[name, average].high
 
     check_cases(check, range(4))
+
+
+def test_macro_averages_have_wilsons_interval_of_a_jackknife():
+    """By plain loops over scikit-learn's macro F1 without each item."""
+    draw = np.random.default_rng(5)
+    gold, message = draw.random((40, 4)) < 0.3, draw.random((40, 4)) < 0.4
+    item, label = np.indices(gold.shape)
+    shown = by_average(classification(gold.ravel(), message.ravel(), item.ravel(), label.ravel()))["f1", "macro"]
+    assert shown.value is not None
+    without = np.array(
+        [f1_score(np.delete(gold, row, 0), np.delete(message, row, 0), average="macro") for row in range(40)]
+    )
+    terms = (39 / 40 * (without - without.mean())) ** 2
+    spread, variance = sum((term - terms.mean()) ** 2 for term in terms), 40 / 39 * terms.sum()
+    centre = shown.value - 39 * (without.mean() - shown.value)
+    trials, t = centre * (1 - centre) / variance, student_t.ppf(0.975, min(39, 2 * terms.sum() ** 2 / spread - 1))
+    assert (shown.low, shown.high) == pytest.approx(wilson(centre * trials, trials, z=t), abs=1e-9)
+    rare = (item == 7) & (label < 3)  # gold has 3 positive items for 4 labels, all named by the model
+    few = by_average(classification(rare.ravel(), (rare | (item == 9)).ravel(), item.ravel(), label.ravel()))
+    assert few["f1", "macro"].reason == "no interval: gold has fewer than 2 positive items per label (0.8)"
+
+
+def test_the_change_of_a_macro_f1_has_a_jackknifes_interval():
+    draw = np.random.default_rng(6)
+    gold, before, after = (draw.random((30, 3)) < share for share in (0.4, 0.4, 0.5))
+    item, label = np.indices(gold.shape)
+    first, second = (outcomes(gold.ravel(), part.ravel()) for part in (before, after))
+    value, interval = f1_compared(first, second, item.ravel(), label.ravel(), "macro", comparison="change")
+
+    def change(rows):
+        return f1_score(gold[rows], after[rows], average="macro") - f1_score(gold[rows], before[rows], average="macro")
+
+    without = np.array([change(np.arange(30) != row) for row in range(30)])
+    half = student_t.ppf(0.975, 29) * np.sqrt(29 / 30 * ((without - without.mean()) ** 2).sum())
+    expected = change(np.arange(30))
+    assert (value, interval.low, interval.high) == pytest.approx((expected, expected - half, expected + half), abs=1e-9)
 
 
 def test_micro_averages_have_wilsons_interval():
