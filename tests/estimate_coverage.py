@@ -195,6 +195,7 @@ def cases(ns: tuple[int, ...] = (30, 100, 400)) -> list[Case]:
         *plain,
         *harder,
         *(Case(judge="good", n=n, noise=4) for n in ns),
+        *(Case(kind, judge, n, 200) for kind in ("score", "share") for judge in ("useless", "good") for n in (10, 120)),
         *(Case(kind, judge, 1000, 5000) for kind in ("score", "share", "rare") for judge in ("useless", "good")),
     ]
 

@@ -32,7 +32,12 @@ ABOUT = (
     "What people would answer if they rated everything. Models rated all items, but are biased; people rated a random "
     "part. Where both rated an item, their difference shows the models’ error, which is taken out of the models’ "
     "answers to all (prediction-powered inference). The interval is right even if the models are bad; good ones make "
-    "it narrower than that of people alone."
+    "it narrower than that of people alone. It is about these items and these people: the more items they rate, the "
+    "less is left to estimate. Other people might answer otherwise."
+)
+OPENING = (
+    "What people would answer if they rated everything, ± half a 95% interval: they rated a part, models everything, "
+    "and where the two differ on that part, the models’ answers to the rest are corrected."
 )
 # Metrics of a judge against people, of all items where people rated a random part -> their column.
 OF_JUDGES = {
@@ -105,10 +110,10 @@ class EstimatedQuestion:
         ]
 
     def plan(self, part: Part) -> str:
-        """Return how many more items the next half width needs, such as `120 more: ± 0.10 (people alone 180)`."""
+        """Return how many more items the next half width needs: `120 more rated: ± 0.10 (without models 180 more)`."""
         for target, needed in self.more.get(part, {}).items():
-            alone = f" (people alone {needed[PEOPLE_ALONE]:,})" if needed[PEOPLE_ALONE] != needed[BOTH] else ""
-            return f"{needed[BOTH]:,} more: ± {self.text(float(target))}{alone}"
+            alone = f" (without models {needed[PEOPLE_ALONE]:,} more)" if needed[PEOPLE_ALONE] != needed[BOTH] else ""
+            return f"{needed[BOTH]:,} more rated: ± {self.text(float(target))}{alone}"
         return ""
 
 
@@ -173,21 +178,31 @@ def _add_plan(question: EstimatedQuestion, metric: Metric, part: Part, source: s
 
 
 def estimate_sentences(questions: Sequence[EstimatedQuestion]) -> Iterator[str]:
-    """Yield a sentence per question: the estimate with its interval, without models, and what more ratings bring."""
+    """Yield what estimates are and, per question, the estimate with its interval, that of people alone, the models' own
+    number, and what more ratings bring."""
+    if any(BOTH in question.values.get(WHOLE, {}) for question in questions):
+        yield OPENING
     for question in questions:
         if (shown := question.values.get(WHOLE, {}).get(BOTH)) is None:
-            yield f"{question.title}, estimate for all items: undefined, {question.reason}."
+            yield f"{question.title}, all items: undefined, {question.reason}."
             continue
-        items = round(shown.n / shown.coverage) if shown.coverage else shown.n
-        others = [f"people alone {question.error(WHOLE, PEOPLE_ALONE)}".rstrip()]
-        if alone := question.values[WHOLE].get(JUDGES_ALONE):
-            others.append(f"models alone {question.text(alone.value)}")
-        plan = f"; {plan}" if (plan := question.plan(WHOLE)) else ""
-        yield (
-            f"{question.title}, estimate for all {items:,} items: {question.text(shown.value)} "
-            f"{question.error(WHOLE, BOTH)} from {shown.n:,} that people rated and from models ({', '.join(others)})"
-            f"{plan}."
-        )
+        items, by_source = round(shown.n / shown.coverage) if shown.coverage else shown.n, question.values[WHOLE]
+        parts = [f"{question.title}, all {items:,} items: {_number_of(question, BOTH)}"]
+        alone, of_models = by_source.get(PEOPLE_ALONE), by_source.get(JUDGES_ALONE)
+        if alone is not None and (alone.value, alone.low) != (shown.value, shown.low):
+            parts.append(f"from the {shown.n:,} that people rated alone: {_number_of(question, PEOPLE_ALONE)}")
+        else:
+            parts.append(f"from the {shown.n:,} that people rated; models do not narrow it")
+        if of_models is not None:
+            parts.append(f"from models alone, uncorrected: {_number_of(question, JUDGES_ALONE)}")
+        if plan := question.plan(WHOLE):
+            parts.append(plan)
+        yield "; ".join(parts) + "."
+
+
+def _number_of(question: EstimatedQuestion, source: str) -> str:
+    """Return an estimate for all items with half its interval, if it has one."""
+    return f"{question.text(question.values[WHOLE][source].value)} {question.error(WHOLE, source)}".rstrip()
 
 
 def plan_lines(questions: Sequence[EstimatedQuestion]) -> Iterator[str]:

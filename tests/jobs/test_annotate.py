@@ -227,8 +227,8 @@ def test_a_plan_says_what_more_ratings_would_bring(
     capsys.readouterr()
     run_annotate(study, *later, "plan=true", f"out={tmp_path / 'U'}")
     shown = capsys.readouterr().out
-    assert re.search(r"sensitive, estimate for all 12 items: [\d.]+ ± [\d.]+ from 6 that people rated", shown)
-    assert re.search(r"\d more: ± [\d.]+", shown)
+    assert re.search(r"sensitive, all 12 items: [\d.]+ ± [\d.]+; from the 6 that people rated", shown)
+    assert re.search(r"\d more rated: ± [\d.]+", shown)
     with pytest.raises(InputError, match="only for plan=true"):
         run_annotate(study, *later, f"out={tmp_path / 'U'}")
 
@@ -258,7 +258,7 @@ def test_a_plan_of_items_says_it_for_the_subgroups_of_their_attributes(
     run_annotate(study, *keys, "draw.n=30", *earlier, "plan=true", f"out={tmp_path / 'U'}")
     printed = capsys.readouterr().out
     assert re.search(r"if people rate so many items: 24: ± [\d.]+ \(people alone ± [\d.]+\); 36: ±", printed)
-    assert re.search(r"more ratings by people: East \d+ more: ± [\d.]+ .*; West \d+ more: ±", printed)
+    assert re.search(r"more ratings by people: East \d+ more rated: ± [\d.]+ .*; West \d+ more rated: ±", printed)
     assert "two values of region" in printed
     assert "n1 " not in printed
 

@@ -33,6 +33,17 @@ def study(seed=0, items=400, n=80):
     return truth, judge, rated
 
 
+def test_the_mean_of_a_set_is_the_surer_the_more_of_it_people_rated():
+    """Of 200 items, 120 rated leave two fifths of the variance that as many of a large set have; all leave none."""
+    truth, _, rated = study(items=200, n=120)
+    widths = []
+    for probability in (0.6, 1e-9):
+        part = RandomPart(np.full(200, probability), Units.single(200, "pictures"))
+        low, high = bounds(estimate_mean(np.where(rated, truth, np.nan), None, part).interval)
+        widths.append(high - low)
+    assert widths[0] == pytest.approx(np.sqrt(0.4) * widths[1])
+
+
 def test_people_alone_are_the_mean_with_the_correction_for_a_finite_set():
     truth, _, rated = study()
     estimate = estimate_mean(np.where(rated, truth, np.nan), None, part_of(rated))
@@ -174,7 +185,8 @@ def test_a_hundred_thousand_items_take_less_than_a_second():
 
 EASY = [Case(), Case(judge="useless", n=30), Case(kind="share", n=30), Case(kind="rare"), Case(n=99, together=3),
         Case(drawn="uncertain"), Case(n=30, noise=4), Case(n=40, together=5),
-        Case(kind="rare", drawn="uncertain")]  # fmt: skip
+        Case(kind="rare", drawn="uncertain"), Case(n=10, items=200), Case(n=120, items=200),
+        Case(kind="share", n=120, items=200)]  # fmt: skip
 
 
 def check(case, draws):

@@ -9,7 +9,7 @@ from actors.status import Status
 from jobs.metrics.estimates import ALL_RATED, NOT_RANDOM
 from jobs.metrics.metric import Metric
 from jobs.metrics.rating_plans import BOTH, JUDGES_ALONE, PEOPLE_ALONE
-from jobs.page.estimate_section import estimate_sections, estimate_sentences, estimated_questions, plan_lines
+from jobs.page.estimate_section import OPENING, estimate_sections, estimate_sentences, estimated_questions, plan_lines
 from jobs.page.page_contents import Page, Wording
 from jobs.page.render import render
 
@@ -49,18 +49,25 @@ MORE = [
 
 
 def test_the_first_screen_has_the_estimate_and_what_more_ratings_bring() -> None:
-    (sentence,) = estimate_sentences(estimated_questions([*of_question(), *MORE], WORDS))
+    opening, sentence = estimate_sentences(estimated_questions([*of_question(), *MORE], WORDS))
+    assert opening == OPENING
     assert sentence == (
-        "tense, estimate for all 142 items: 3.08 ± 0.13 from 44 that people rated and from models (people alone "
-        "± 0.35, models alone 2.89); 17 more: ± 0.10 (people alone 76)."
+        "tense, all 142 items: 3.08 ± 0.13; from the 44 that people rated alone: 3.00 ± 0.35; from models alone, "
+        "uncorrected: 2.89; 17 more rated: ± 0.10 (without models 76 more)."
     )
+
+
+def test_the_first_screen_says_that_models_do_not_help() -> None:
+    same = [metric("estimated_mean", 3.0, 0.35, source=source) for source in (BOTH, PEOPLE_ALONE)]
+    _, sentence = estimate_sentences(estimated_questions(same, WORDS))
+    assert sentence == "tense, all 142 items: 3.00 ± 0.35; from the 44 that people rated; models do not narrow it."
 
 
 def test_plans_name_subgroups_differences_and_the_best_split() -> None:
     east = of_question(attribute="region", part="East")
     assert list(plan_lines(estimated_questions([*of_question(), *east, *MORE], WORDS))) == [
         "tense, if people rate so many items: 44: ± 0.13 (people alone ± 0.35); 66: ± 0.09 (people alone ± 0.25).",
-        "tense, more ratings by people: East 17 more: ± 0.10 (people alone 76).",
+        "tense, more ratings by people: East 17 more rated: ± 0.10 (without models 76 more).",
         "tense, smallest differences that would be found (power 80%): two values of region 0.72.",
         "tense, as many answers as so far, by answers per item: 1: ± 0.10, 2: ± 0.12; 1 answer per item is best.",
     ]
@@ -73,7 +80,7 @@ def test_the_page_has_tables_plots_and_a_folded_table_of_subgroups() -> None:
     assert [table.folded for table in section.tables] == [False, True, True]
     ((title, cells),) = section.tables[0].rows
     assert title == "tense"
-    assert cells[3:] == ["44 of 142", "270 more rated items", "17 more: ± 0.10 (people alone 76)"]
+    assert cells[3:] == ["44 of 142", "270 more rated items", "17 more rated: ± 0.10 (without models 76 more)"]
     (figure,) = section.figures
     assert [drawing.name.partition(": ")[2] for drawing in figure.plots] == [
         "People’s mean", "tense: ± by items rated", "tense: People’s mean, by region",
@@ -110,9 +117,9 @@ def test_categories_show_their_most_frequent_answer_as_a_share() -> None:
         metric("ratings_for_half_width", 17, source=BOTH, half_width="0.05", answer="a", question="kind"),
         metric("ratings_for_half_width", 48, source=PEOPLE_ALONE, half_width="0.05", answer="a", question="kind"),
     ]
-    (sentence,) = estimate_sentences(estimated_questions(answers, WORDS))
-    assert sentence.startswith("kind: A photograph, estimate for all 142 items: 32.0% ± 6.6% from 44")
-    assert "17 more: ± 5.0% (people alone 48)" in sentence
+    _, sentence = estimate_sentences(estimated_questions(answers, WORDS))
+    assert sentence.startswith("kind: A photograph, all 142 items: 32.0% ± 6.6%; from the 44")
+    assert "17 more rated: ± 5.0% (without models 48 more)" in sentence
 
 
 @pytest.mark.parametrize(
