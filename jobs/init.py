@@ -39,7 +39,7 @@ def execute(cfg: InitConfig) -> list[str]:
     """
     if not _NAME.fullmatch(cfg.name):
         raise InputError(
-            f"must be at most 60 letters, digits, _ and -, beginning with a letter{_without_ending(cfg.name)}",
+            f"must be at most 60 letters, digits, _ and -, beginning with a letter{_hint(cfg.name)}",
             key="name",
             value=cfg.name,
         )
@@ -58,9 +58,12 @@ def execute(cfg: InitConfig) -> list[str]:
     return list(texts)
 
 
-def _without_ending(name: str) -> str:
+def _hint(name: str) -> str:
     stem = name.removesuffix(".yaml")
-    return f"; init {stem} writes {name}" if stem != name and _NAME.fullmatch(stem) else ""
+    joined = re.sub(r"[^A-Za-z0-9_-]+", "_", stem.strip())
+    if stem != name and _NAME.fullmatch(stem):
+        return f"; init {stem} writes {name}"
+    return f"; did you mean {joined}?" if _NAME.fullmatch(joined) else ""
 
 
 JOB = cli.Job("init", InitConfig, execute, positional=("name",), resumes=False)

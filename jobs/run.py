@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 from jobs.errors import InputError, NotAnsweredError
 from jobs.runtime.command_line import cli, job_names
-from jobs.runtime.configuration import config
 from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.configuration.key_values import literal
 from jobs.runtime.configuration.resources import RayConfig, Resources
@@ -88,7 +87,7 @@ def execute(cfg: RunConfig) -> list[StepResult] | Plan:
         raise InputError(f"no such job {unknown[0]}; must be one of {', '.join(allowed)}", key="pipeline")
     if unknown := [name for name in cfg.profile.set if name not in allowed]:
         raise InputError(f"no such job {unknown[0]}; must be one of {', '.join(allowed)}", key="profile")
-    loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
+    loaded = [pipeline_plan.load(step, overrides) for step, (_, overrides) in zip(steps, prepared, strict=True)]
     pipelines.check_outputs(steps, loaded)
     problems = pipeline_plan.problems(cfg.pipeline, loaded, [overrides for _, overrides in prepared])
     if cfg.plan:

@@ -168,6 +168,7 @@ class RatedFile:
     empty: str | None = None  # rarely: of input=: annotation of an empty cell; null: it does not count (crowdtruth)
     people: str | None = None  # rarely: next to input=: a file of people's ratings (dsg)
     people_columns: PeopleColumns = field(default_factory=PeopleColumns)  # rarely: of people=
+    # all metrics of the data are computed; these keys change how
     metrics: MetricSettings = field(default_factory=MetricSettings)
     exclusions: str | None = None  # file of pictures that must not be used, one per line
     title: str = ""  # title of the page; empty: the names of the rubrics, or Metrics of input=

@@ -17,6 +17,7 @@ from jobs.runtime.job_tables import write_small
 from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.reading import TableSource
+from jobs.store.runs.place import check_creatable
 from jobs.tables import conform, table
 
 # The columns of the table `metrics` that are fields of `Metric`, without its name; column `dims` is a JSON object.
@@ -29,9 +30,10 @@ def refuse_foreign(out: str, *names: str) -> None:
     """Check that a folder with a file of one of these `names` is not another program's: it has a table of metrics.
 
     Raises:
-        InputError: the folder has such a file but no table of metrics.
+        InputError: the folder has such a file but no table of metrics, or it cannot be written.
     """
     out = locations.absolute(out)
+    check_creatable(out)
     present = [name for name in names if locations.exists(locations.join(out, name))]
     if present and not locations.exists(locations.join(out, "metrics", "_run", "identity.json")):
         raise InputError(

@@ -25,6 +25,7 @@ from jobs.runtime.configuration.key_types import MISSING, conf_group
 from jobs.runtime.selection.exclusions import ExclusionFilter
 from jobs.store import table_plan
 from jobs.store.files import locations
+from jobs.store.files.local_files import path_hint
 from jobs.store.files.objects import Object
 from jobs.store.identity import identity_of
 from jobs.store.writer import Rejects
@@ -174,7 +175,7 @@ def format_of(files: Sequence[Object]) -> str:
     }
     if unknown := next((uri for uri, format_ in formats.items() if format_ is None), None):
         advice = delimited.workbook_advice(unknown) or f"set format={'|'.join(FORMATS)}"
-        raise InputError(f"the name does not imply a format; {advice}", place=unknown)
+        raise InputError(f"the name does not imply a format; {advice}{path_hint(unknown)}", place=unknown)
     distinct = sorted({format_ for format_ in formats.values() if format_})
     if len(distinct) > 1:
         raise InputError(f"files of several formats ({', '.join(distinct)}); choose one with format=", key="input")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jobs.errors import InputError
 from jobs.store import run_files
 from jobs.store.files import locations
+from jobs.store.files.local_files import path_hint
 from jobs.store.files.objects import HashSet, Object
 from jobs.store.footers import Footer, Footers, data_objects
 from jobs.store.identity import TABLE, flatten, stored_identity_hash
@@ -92,7 +93,7 @@ def find_tables(root: str) -> list[FoundTable]:
     root = locations.absolute(root)
     grouped = files_by_table(locations.listing(root))
     if not grouped:
-        raise InputError("no table here or below; name a table, or a folder of tables", place=root)
+        raise InputError(f"no table here or below; name a table, or a folder of tables{path_hint(root)}", place=root)
     return [_read(uri, files) for uri, files in grouped.items()]
 
 

@@ -200,17 +200,38 @@ def open_tables(patterns: Sequence[str], *expected: str, key: str | None = None)
         InputError: a glob matches nothing, or as `open_table`.
     """
     with about(key):
-        uris = dict.fromkeys(locations.absolute(uri) for pattern in patterns for uri in _tables_of(pattern))
+        uris = dict.fromkeys(locations.absolute(uri) for pattern in patterns for uri in _tables_of(pattern, expected))
         return [open_table(uri, *expected) for uri in uris]
 
 
-def _tables_of(pattern: str) -> list[str]:
+def _tables_of(pattern: str, expected: Sequence[str]) -> list[str]:
     if glob.has_magic(pattern):
         return tables_in(pattern)
     uri = locations.absolute(pattern)
     if locations.exists(run_uri(uri, IDENTITY)):
         return [uri]
-    return [locations.join(uri, name) for name in _tables_below(uri, locations.listing(uri))] or [uri]
+    below = _tables_below(uri, locations.listing(uri))
+    if (fitting := _folders_of(expected, below)) and not all(
+        any(_is_in(name, folder) for folder in fitting) for name in below
+    ):
+        raise _several_tables(uri, below, fitting)
+    return [locations.join(uri, name) for name in below] or [uri]
+
+
+def _folders_of(expected: Sequence[str], below: Sequence[str]) -> list[str]:
+    """Return the folders with the name of an expected table, such as `set/items`, that have tables of `below`."""
+    parts = [name.split("/") for name in below]
+    ends = [(names, next((n for n, part in enumerate(names, 1) if part in expected), 0)) for names in parts]
+    return list(dict.fromkeys("/".join(names[:end]) for names, end in ends if end))
+
+
+def _is_in(name: str, folder: str) -> bool:
+    return f"{name}/".startswith(f"{folder}/")
+
+
+def _several_tables(uri: str, below: Sequence[str], fitting: Sequence[str]) -> InputError:
+    hint = f"; did you mean {locations.join(uri, fitting[0])}?" if len(fitting) == 1 else "; name one of them"
+    return InputError(f"a folder of several tables: {', '.join(below)}{hint}", place=uri)
 
 
 def refuse_absent(*uris: str | None) -> None:
@@ -247,7 +268,7 @@ def refuse_early(uri: str | None, *expected: str, key: str | None = None) -> Non
 def _no_table(uri: str, expected: Sequence[str] = ()) -> InputError:
     wanted = f", expected {_wanted(expected)}" if expected else ""
     if not locations.is_s3(uri) and Path(uri).is_file():
-        return InputError(f"is a file, and a table is a folder that a job writes{wanted}", place=uri)
+        return InputError(f"is a file, and a table is a folder that a job writes{wanted}{path_hint(uri)}", place=uri)
     return InputError(f"no table here (no .parquet objects){wanted}{path_hint(uri)}", place=uri)
 
 
@@ -277,9 +298,7 @@ def open_table(
 def _open_table(uri: str, expected: Sequence[str], *, complete: bool, indexed: bool) -> TableSource:
     listed = locations.listing(uri)
     if below := _tables_below(uri, listed):
-        fitting = [name for name in below if name.rpartition("/")[2] in expected]
-        hint = f"; did you mean {locations.join(uri, fitting[0])}?" if len(fitting) == 1 else "; name one of them"
-        raise InputError(f"a folder of several tables: {', '.join(below)}{hint}", place=uri)
+        raise _several_tables(uri, below, _folders_of(expected, below))
 
     def opened(footers: Iterable[Footer | None]) -> TableSource:
         return _opened(uri, listed, Footers(_sound(data_objects(uri, listed), footers)), expected, complete=complete)

@@ -71,15 +71,17 @@ def test_a_wrong_input_is_named_as_it_was_typed(
         (["set=mood.yaml"], "error: set=mood.yaml: its name does not say the format; allowed endings: .csv, "),
         (["set=latin.csv"], f"error: set={tmp_path}/latin.csv: byte 18 is not UTF-8; "),
         (["photos=set.csv"], f"error: photos={tmp_path}/set.csv: no pictures there (it has set.csv); name the folder"),
-        (["by", "region"], "error: 'by' is not key=value; name the key of each value; did you mean by=region?"),
+        (["by", "region"], "error: 'by' is not key=value; use by=region or --by region"),
         (["models=local-tiny demo-judge"], "(several are models=[local-tiny,demo-judge])"),
+        (["by=region limit=1"], "write each key as a word, without quotes around both: by=region limit=1"),
+        (["models=[gpt-4]"], "error: models=gpt-4: no such option (models run on your machines"),
         (["--input", "set.csv"], "--input=set.csv: no such key (did you mean set?); allowed: budget, by, "),
         (["--image_dir=photos"], "no such key (did you mean photos?)"),
         (["--model_name_or_path", "local-tiny"], "no such key (did you mean models?)"),
         (["group_by=region"], "no such key (did you mean by?)"),
         (["column.pictures=file"], "no such key (did you mean columns.pictures?); allowed: budget, "),
         (["licence=MIT-ish"], "error: licence=MIT-ish: must be a licence of the Hugging Face Hub, such as cc-by-4.0"),
-        (["rubric=photos"], "error: judge: rubric=photos: no such option (a folder, not a .yaml file); must be "),
+        (["rubric=photos"], "error: rubric=photos: no such option (a folder, not a .yaml file); must be "),
     ]
 
     def check(arguments: list[str], message: str) -> None:

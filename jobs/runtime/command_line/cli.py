@@ -75,7 +75,30 @@ def job(name: str) -> Job:
 
 def execute(name: str, overrides: list[str]) -> object:
     """Run a job in this process with `key=value` overrides; raises its errors."""
-    return execute_loaded(name, config.load(name, job(name).schema, overrides), overrides)
+    try:
+        loaded = config.load(name, job(name).schema, overrides)
+    except config.NoSuchKeyError as error:
+        if error.name is not None:
+            group = config.group_of_short(job(name).schema, overrides)
+            command = " ".join([name, *(f"{key}={option}" for key, option in group.items())])
+            error.remedy = _of_other_jobs(command, error.name, error.steps)
+        raise
+    return execute_loaded(name, loaded, overrides)
+
+
+def _of_other_jobs(command: str, key: str, steps: Sequence[str]) -> str:
+    """Return which other jobs have a key that a job does not have, or how to use it in a step of a pipeline.
+
+    Args:
+        command: the job, with the pipeline that it runs.
+        steps: the jobs of the pipeline that the job runs.
+    """
+    others = dict.fromkeys(steps or job_names.GROUPS["Your study"].split())
+    having = [other for other in others if type_of(job(other).schema, key) is not UNKNOWN]
+    if having and steps:
+        return f"did you mean {' or '.join(f'+profile.set.{other}.{key}' for other in having)}?"
+    explained = f"remine {command} --help explains them"
+    return f"{key} is a key of {', '.join(having)}; {explained}" if having else explained
 
 
 def execute_loaded(name: str, cfg: Any, overrides: Sequence[str]) -> object:
@@ -166,6 +189,7 @@ def _exit_code(name: str, arguments: list[str]) -> int:
     try:
         _main(name, arguments)
     except (InputError, RunError) as error:
+        error.remedy = error.remedy or _of_joined_keys(name, arguments, str(error))
         say(f"error: {error.sentence if error.job == name else error}", err=True)
         return error.exit_code
     except KeyboardInterrupt as error:
@@ -184,6 +208,22 @@ def _exit_code(name: str, arguments: list[str]) -> int:
         say(f"error: {problem.as_run_error()}", err=True)
         return RunError.exit_code
     return 0
+
+
+def _of_joined_keys(name: str, arguments: Sequence[str], message: str) -> str | None:
+    """Return how to write an argument with two keys, such as 'by=region limit=10', if the message is about it."""
+    for argument in arguments:
+        value = argument.partition("=")[2]
+        words = [word for word in value.split()[1:] if _KEY_VALUE.match(word)]
+        if not words or value not in message:
+            continue
+        schema = job(name).schema
+        keys = [
+            config.key_of(word) for word in config.with_full_keys(name, schema, [*arguments, *words])[-len(words) :]
+        ]
+        if all(type_of(schema, key) is not UNKNOWN for key in keys):
+            return f"write each key as a word, without quotes around both: {argument}"
+    return None
 
 
 def _main(name: str, arguments: list[str]) -> None:
@@ -278,10 +318,11 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
     Raises:
         InputError: an option without a value, a value that belongs to no key, or a list given in both forms.
     """
+    short = config.short_names(job, schema, arguments)
     arguments = config.with_full_keys(job, schema, arguments)
     named = {_named_key(schema, argument) for argument in arguments}
     alone = [key for key in positional if key not in named or _is_list(schema, key)]
-    pairs = list(_pairs(job, schema, list(arguments), alone, named))
+    pairs = list(_pairs(job, schema, list(arguments), alone, keys=(named, short)))
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
@@ -303,9 +344,18 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional
 
 
 def _pairs(
-    job: str, schema: type, arguments: list[str], positional: list[str], named: Collection[str]
+    job: str,
+    schema: type,
+    arguments: list[str],
+    positional: list[str],
+    *,
+    keys: tuple[Collection[str], Collection[str]],
 ) -> Iterator[tuple[str, str]]:
-    """Yield each key with one of its values; removes the arguments, and the positional keys that have a value."""
+    """Yield each key with one of its values; removes the arguments, and the positional keys that have a value.
+
+    Args:
+        keys: the keys that are set, and those that `SHORT` of the schema names.
+    """
     before = ""  # the last key=value
     while arguments:
         argument = arguments.pop(0)
@@ -316,9 +366,13 @@ def _pairs(
                     if len(positional) > 1 and _is_list(schema, positional[0]) and not _has_value(arguments):
                         positional.pop(0)
                     key = positional[0] if _is_list(schema, positional[0]) else positional.pop(0)
+                    before = f"{key}={argument}"
                     yield key, argument
                     continue
-                remedy = key_hints.of_word(schema, argument, before=before, following=arguments, named=named)
+                named, short = keys
+                remedy = key_hints.of_word(
+                    schema, argument, before=before, following=arguments, named=named, short=short
+                )
                 raise InputError(f"{argument!r} is not key=value", remedy=remedy, job=job)
             key, _, value = argument.partition("=")
             before = argument
@@ -333,8 +387,11 @@ def _pairs(
         elif bool in alternatives(type_of(schema, key)):
             yield key, arguments.pop(0) if arguments[:1] in (["true"], ["false"]) else "true"
         else:
-            values = _take_values(schema, arguments, at_most=None if _takes_several(schema, key) else 1)
-            if not values and type_of(schema, key) is UNKNOWN:
+            is_unknown = type_of(schema, key) is UNKNOWN
+            values = _take_values(
+                schema, arguments, at_most=None if _takes_several(schema, key) else 1, is_unknown=is_unknown
+            )
+            if not values and is_unknown:
                 values = [""]
             if not values:
                 raise InputError(f"--{name}: a value is missing; use --{name} VALUE or {key}=VALUE", job=job)
@@ -350,15 +407,19 @@ def _has_value(arguments: Sequence[str]) -> bool:
     )
 
 
-def _take_values(schema: type, arguments: list[str], *, at_most: int | None) -> list[str]:
-    """Remove the values from the beginning of `arguments`, up to the next option or key, and return them."""
+def _take_values(schema: type, arguments: list[str], *, at_most: int | None, is_unknown: bool) -> list[str]:
+    """Remove the values of an option from the beginning of `arguments`, up to the next option or key; return them.
+
+    Args:
+        is_unknown: the job does not have the option, of which the first value may be the next key.
+    """
     values: list[str] = []
     while arguments and len(values) != at_most:
         following = arguments[0]
         if following.startswith("-") and not _is_number(following):
             break
         key = following.partition("=")[0].lstrip("+")
-        if values and _KEY_VALUE.match(following) and type_of(schema, key) is not UNKNOWN:
+        if (values or is_unknown) and _KEY_VALUE.match(following) and type_of(schema, key) is not UNKNOWN:
             break
         values.append(arguments.pop(0))
     return values

@@ -34,7 +34,7 @@ _OTHER_WORDS = {
     "judge": "ask rate score evaluate eval label classify predict infer inference vqa",
     "annotate": "sheets tasks humans people annotation",
     "import_ratings": "import read load ratings answers",
-    "report": "metrics agreement plot plots results summary summarize figures",
+    "report": "evaluate evaluation metrics agreement plot plots results summary summarize figures",
     "fetch": "download pictures images photos get",
     "init": "new create start begin template",
     "items": "add",
@@ -46,6 +46,7 @@ _OTHER_WORDS = {
     "run": "pipeline pipelines study",
     "copy": "cp move mv",
     "release": "publish upload push",
+    "--version": "version",
 }
 
 

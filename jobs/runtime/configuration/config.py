@@ -42,6 +42,19 @@ _CHECKPOINT, _NAME = "checkpoint", "name"
 _DESCRIBED = ("revision", "pretrained", "memory_gb", "licence")  # keys that describe the checkpoint of a file of conf/
 
 
+class NoSuchKeyError(InputError):
+    """A key does not exist.
+
+    Attributes:
+        name: the last part of the key, if nothing near it is a key of the job; None if the message has such a key.
+        steps: the jobs of the pipeline whose configuration it is; empty for other configurations.
+    """
+
+    def __init__(self, why: str, *, name: str | None, steps: Sequence[str]) -> None:
+        super().__init__(why)
+        self.name, self.steps = name, steps
+
+
 @dataclass
 class Writing:
     """Keys of every job that writes a table."""
@@ -150,9 +163,9 @@ def compose(job: str, schema: type, overrides: Sequence[str]) -> dict[str, Any]:
         _check_forms(schema, overrides)
         unknown = (override for override in overrides if type_of(schema, key_of(override)) is UNKNOWN)
         if (override := next(unknown, None)) is not None:
-            named = {key_of(other).partition(".")[0] for other in overrides}
+            named = {short_key(schema, key_of(other)).partition(".")[0] for other in overrides}
             of_groups = [other for other in overrides if key_of(other) in groups(schema)]
-            raise InputError(_unknown_key(schema, override, compose(job, schema, of_groups), named))
+            raise _unknown_key(schema, override, compose(job, schema, of_groups), named)
         chosen = config_files.chosen_options(schema, overrides)
         values = _of_files(job, schema, chosen)
         checkpoints = _checkpoints(values)
@@ -180,12 +193,7 @@ def with_full_keys(job: str, schema: type, words: Sequence[str]) -> list[str]:
     Raises:
         InputError: the file of the group cannot be read.
     """
-    group = group_of_short(schema, words)
-    if not group:
-        return list(words)
-    with _of(job):
-        names = _short_keys(schema, _of_files(job, schema, group))
-    full = {name: f"{schema.SHORT}.{name}" for name in names}  # type: ignore[attr-defined]
+    full = short_names(job, schema, words)
 
     def complete(word: str) -> str:
         match = _FIRST_NAME.match(word)
@@ -193,6 +201,19 @@ def with_full_keys(job: str, schema: type, words: Sequence[str]) -> list[str]:
         return f"{match[1]}{full[name]}{word[match.end() :]}" if match and name in full else word
 
     return [complete(word) for word in words]
+
+
+def short_names(job: str, schema: type, words: Sequence[str]) -> dict[str, str]:
+    """Return the keys that may be written short on a command line, with the full keys.
+
+    Raises:
+        InputError: as `with_full_keys`.
+    """
+    if not (group := group_of_short(schema, words)):
+        return {}
+    with _of(job):
+        names = _short_keys(schema, _of_files(job, schema, group))
+    return {name: f"{schema.SHORT}.{name}" for name in names}  # type: ignore[attr-defined]
 
 
 def short_key(schema: type, key: str) -> str:
@@ -256,8 +277,14 @@ def _check_forms(schema: type, overrides: Sequence[str]) -> None:
         if get_origin(kind) is list and "]" not in value:
             raise InputError(f"{override}: the list has no ]; use '{override}]'")
         if is_dataclass(kind) and key not in groups(schema) and value[:1] != "{" and value != "null":
-            keys = ", ".join(f"{key}.{field.name}=" for field in fields(kind))
-            raise InputError(f"{override}: holds several keys; set one of {keys}")
+            names = [f"{key}.{field.name}" for field in fields(kind)]
+            comment = dict(comments_below(schema)).get(key, "")
+            remedy = (
+                f"did you mean {names[0]}={value}?"
+                if len(names) == 1
+                else f"set one of {', '.join(f'{name}=' for name in names)}"
+            )
+            raise InputError(f"{override}: holds several keys{f' ({comment})' * bool(comment)}; {remedy}")
         if value == "null" and is_dataclass(kind):
             raise InputError(f"{override}: this key cannot be null")
         if not value and set(alternatives(kind)) == {str, type(None)}:  # usually an unset variable of the shell
@@ -271,6 +298,9 @@ def _with_file(job: str, schema: type, values: dict[str, Any], name: str, option
     kind = type_of(schema, name)
     allowed = config_files.options(name, nested_dataclass(kind))
     is_own = option.endswith(".yaml")
+    if is_own and (kinds := config_files.kinds_of(option)) and name in config_files.KINDS and name not in kinds:
+        remedy = key_hints.of_other_kind(schema, option, kinds)
+        raise InputError(f"not a file of {name}=", key=name, value=option, remedy=remedy)
     try:
         for package, keys in config_files.read_option(name, option):
             content = keys if package == _GLOBAL else {name: keys}
@@ -318,7 +348,7 @@ def _with_override(job: str, schema: type, values: dict[str, Any], override: str
             raise InputError(
                 f"{override}: {name}: no such key{hint}; must be one of {', '.join(error.allowed)}"
             ) from error
-        raise InputError(_unknown_key(schema, override, values, frozenset())) from error
+        raise _unknown_key(schema, override, values, frozenset()) from error
 
 
 def _as_text(values: Mapping[str, Any], text: str) -> str:
@@ -468,8 +498,12 @@ def _choice(key: str, name: str) -> list[str]:
     return [f"{key}=local-tiny", f"{key}.checkpoint='{name}'", f"{key}.name='{called}'"]
 
 
-def _unknown_key(schema: type, override: str, values: Mapping[str, Any], named: Collection[str]) -> str:
-    """Return the message that the key of `override` does not exist; `values` is the configuration without it."""
+def _unknown_key(schema: type, override: str, values: Mapping[str, Any], named: Collection[str]) -> NoSuchKeyError:
+    """Return the error that the key of `override` does not exist; `values` is the configuration without it."""
     typed = override.removesuffix("=") if override.startswith("--") else override
+    group = getattr(schema, "SHORT", "").partition(".")[0]
+    jobs = [step["job"] for step in values[group].get("steps", ())] if group else []
     values = {**_short_keys(schema, values), **values}
-    return f"{typed}: no such key{key_hints.of_unknown_key(key_of(override).split('.'), schema, values, named)}"
+    path = key_of(override).split(".")
+    hint, allowed = key_hints.of_unknown_key(path, schema, values, named)
+    return NoSuchKeyError(f"{typed}: no such key{hint}{allowed}", name=None if hint else path[-1], steps=jobs)

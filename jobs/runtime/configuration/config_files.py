@@ -110,9 +110,7 @@ def options(group: str, schema: type | None) -> tuple[str, ...]:
 
 def _keys_of_group(option: str, group: str) -> set[str]:
     """Return the keys of `group` that an option has; its file may also have keys of other groups."""
-    package, mapping = _own_part(option, group)
-    keys = mapping if package == group else mapping.get(group, {})
-    return {str(key) for key in keys if key != _DEFAULTS}
+    return {str(key) for key in own_keys(group, option) if key != _DEFAULTS}
 
 
 def _table(group: str) -> dict[str, dict[str, Any]]:
@@ -120,6 +118,28 @@ def _table(group: str) -> dict[str, dict[str, Any]]:
     file = CONF / f"{group}.yaml"
     entries = _file_part(file, group)[1] if file.is_file() else {}
     return {name: {"name": name, **keys} for name, keys in entries.items()}
+
+
+def own_keys(group: str, option: str) -> dict[str, Any]:
+    """Return the keys that an option of conf/ sets in its group, without those of files that it names."""
+    package, mapping = _own_part(option, group)
+    return mapping if package == group else mapping.get(group, {})
+
+
+KINDS = ("rubric", "pipeline", "profile", "resources", "model", "embedder")  # of which users write files
+
+
+def kinds_of(file: str) -> list[str]:
+    """Return the groups with which a user's YAML file shares keys; empty if it cannot be read, or there is none."""
+    try:
+        package, mapping = _parsed(file, Path(file).expanduser().read_bytes(), "", checks_defaults=False)
+    except (InputError, OSError):
+        return []
+    if package == "_global_":
+        return [group for group in KINDS if group in mapping]
+    keys = {str(key) for key in mapping} - {_DEFAULTS, "name"}
+    allowed = {group: {key for name in options(group, None) for key in own_keys(group, name)} for group in KINDS}
+    return [group for group in KINDS if keys & allowed[group]]
 
 
 def read_option(group: str, option: str) -> tuple[Part, ...]:
@@ -177,7 +197,7 @@ def _expanded(group: str, part: Part) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _parsed(file: str, content: bytes, group: str) -> Part:
+def _parsed(file: str, content: bytes, group: str, *, checks_defaults: bool = True) -> Part:
     """Return the package and the keys of the content of a file."""
     try:
         text = content.decode("utf-8-sig")
@@ -194,7 +214,8 @@ def _parsed(file: str, content: bytes, group: str) -> Part:
     if not isinstance(mapping, dict) and mapping is not None:
         raise InputError(f"{file}: not a configuration; it must be a mapping of keys")
     named = (mapping or {}).get(_DEFAULTS, [])
-    if not isinstance(named, list) or not all(name == _SELF or name in options(group, None) for name in named):
+    are_options = isinstance(named, list) and all(name == _SELF or name in options(group, None) for name in named)
+    if checks_defaults and not are_options:
         files = ", ".join((_SELF, *options(group, None)))
         raise InputError(f"{file}: {_DEFAULTS}={shown(named):.200}: must be a list of {files}")
     package = _PACKAGE.match(text)

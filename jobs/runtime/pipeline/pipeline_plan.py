@@ -47,6 +47,16 @@ class StepPlan:
         return not self.unknown and all(table.amounts.done == table.amounts.units for table in self.tables)
 
 
+def load(step: Step, overrides: Sequence[str]) -> Any:
+    """Return the configuration of a step; errors about a value of the pipeline's inputs have the input's name."""
+    try:
+        with pipelines.inputs_named(step):
+            return config.load(step.job, cli.job(step.job).schema, overrides)
+    except InputError as error:
+        error.job = "run" if error.key in step.inputs.values() else error.job
+        raise
+
+
 def plan_steps(steps: Sequence[Step], loaded: Sequence[Any], plan: bool | str) -> list[StepPlan]:
     """Plan each step whose inputs exist; with plan=calibrate some units of each are done.
 

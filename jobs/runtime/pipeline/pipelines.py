@@ -26,6 +26,7 @@ from jobs.runtime.configuration.key_types import MISSING
 from jobs.store.files import locations
 
 _INPUT = re.compile(r"\$\{pipeline\.inputs\.([\w.]+)\}")
+_VARIABLE = re.compile(r"\$\{each\.(\w+)\}")
 _LOOKED_UP = ("fetch", "import_ratings", "kb", "terms")
 
 
@@ -83,7 +84,7 @@ def expand(composed: dict[str, Any]) -> dict[str, Any]:
         if not _hold(step.when, root.pipeline.inputs, f"{where}: when"):
             continue
         changed = root.profile.set.get(step.job) or {}
-        inputs = dict(_inputs_of(step.set))
+        inputs = dict(_inputs_of(step.set, variables=_unresolved(step.get("for_each") or {})))
         for values in _combinations(step, where):
             root.each = values
             keys = leaves(_resolved(step.set, where, values))
@@ -177,14 +178,23 @@ def check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
         writers[place] = writer
 
 
-def _inputs_of(keys: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each key of a step, and the input of which its value is made, if it is only one."""
-    tree: Any = OmegaConf.to_container(keys, resolve=False) if isinstance(keys, DictConfig) else keys
-    for name, value in tree.items():
+def _inputs_of(keys: Any, prefix: str = "", *, variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each key of a step, and the input of which its value is made, if it is only one.
+
+    Args:
+        variables: the lists of the step's variables, unresolved.
+    """
+    for name, value in _unresolved(keys).items():
         if isinstance(value, Mapping):
-            yield from _inputs_of(value, f"{prefix}{name}.")
-        elif len(inputs := set(_INPUT.findall(str(value)))) == 1 and "${out}" not in str(value):
+            yield from _inputs_of(value, f"{prefix}{name}.", variables=variables)
+            continue
+        text = _VARIABLE.sub(lambda match: str(variables.get(match[1], "")), str(value))
+        if len(inputs := set(_INPUT.findall(text))) == 1 and "${out}" not in text:
             yield f"{prefix}{name}", inputs.pop()
+
+
+def _unresolved(keys: Any) -> Any:
+    return OmegaConf.to_container(keys, resolve=False) if isinstance(keys, DictConfig) else keys
 
 
 def _check_inputs(pipeline: DictConfig) -> None:

@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -174,6 +174,16 @@ _NAMES_SHOWN = 6
 _PICTURES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".gif")
 _PATH_LIST = re.compile(r"(^|/)\[[^\[\]]*\]$")  # a list given where a path is expected; few globs look like this
 
+_WINDOWS = re.compile(r"(?:^|/)[A-Za-z]:[^/]*$")  # C:\\photos, of which a shell without quotes makes C:photos
+_ROWS = (".csv", ".tsv", ".jsonl", ".xlsx")
+# Endings of files -> what reads them.
+_READERS = {
+    (".html", ".htm"): "a page: open it in a browser",
+    _ROWS: "rows: remine items reads pictures from them, import_ratings people's answers, report input=FILE ratings",
+    _PICTURES: "a picture: name its folder",
+    (".yaml", ".yml"): "a file of keys",
+}
+
 _QUOTED_LIST = re.compile(r"""(^|/)(["'])\[.*\]\2$""")
 
 
@@ -188,6 +198,8 @@ def path_hint(path: str) -> str:
         return "; typographic quotes are part of the name: use ' or \", or none"
     if any(mark in path and Path(path.partition(mark)[0]).exists() for mark in ",;"):
         return "; several paths are written as a list, key=[a,b], where the key takes a list"
+    if _WINDOWS.search(path):
+        return "; a path of Windows: in WSL, C:\\photos is /mnt/c/photos"
     if _PATH_LIST.search(path):
         return (
             "; not a list, but one path is needed: name one table, folder or file, or a glob of files, without brackets"
@@ -196,10 +208,10 @@ def path_hint(path: str) -> str:
 
 
 def _local_hint(wanted: Path) -> str:
-    if wanted.is_dir() and any(file.suffix.lower() in _PICTURES for file in wanted.iterdir()):
-        return f"; the folder has pictures, of which remine fetch source=folder source.path={wanted} makes a table"
+    if wanted.is_file():
+        return next((f"; {reader}" for ends, reader in _READERS.items() if wanted.suffix.lower() in ends), "")
     if wanted.is_dir():
-        return "; the folder has no files that fit" if any(wanted.iterdir()) else "; the folder is empty"
+        return f"; {_of_folder(wanted)}"
     folder = wanted.parent
     while not folder.is_dir() and folder != folder.parent:
         wanted, folder = folder, folder.parent
@@ -209,7 +221,19 @@ def _local_hint(wanted: Path) -> str:
         return ""
     if near := difflib.get_close_matches(wanted.name, names, n=1, cutoff=0.75):
         return f"; did you mean {folder / near[0]}?"
-    if not names:
-        return f"; {folder} is empty"
+    return f"; {folder} has {_listed(names)}" if names else f"; {folder} is empty"
+
+
+def _of_folder(folder: Path) -> str:
+    """Return what is in a folder without a table."""
+    names = sorted(entry.name for entry in folder.iterdir())
+    if any(name.lower().endswith(_PICTURES) for name in names):
+        return f"the folder has pictures, of which remine fetch source=folder source.path={folder} makes a table"
+    if "index.html" in names:
+        return f"a page: open {folder / 'index.html'} in a browser"
+    return f"the folder has only {_listed(names)}" if names else "the folder is empty"
+
+
+def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
-    return f"; {folder} has {', '.join(names[:_NAMES_SHOWN])}{more}"
+    return f"{', '.join(names[:_NAMES_SHOWN])}{more}"

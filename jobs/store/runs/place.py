@@ -28,6 +28,9 @@ from jobs.store.units import Unit
 ASIDE = "damaged."  # begins the names of files in `_run` that `verify repair=true` set aside
 
 
+_OF_FILES = (".csv", ".tsv", ".parquet", ".json", ".jsonl", ".xlsx", ".html", ".pdf")  # endings of no folder
+
+
 class FrozenUnits(NamedTuple):
     """The plan's units in the order of a table's list of units, and whether that list has the same versions."""
 
@@ -43,11 +46,15 @@ def check_creatable(place: str, *, key: str = "out") -> None:
         key: the key of the configuration, for the message.
 
     Raises:
-        InputError: there is a file in its place or in that of a folder above it, or writing there is not permitted.
+        InputError: there is a file in its place or in that of a folder above it, writing there is not permitted, or a
+            new folder would have the name of a file.
     """
     if locations.is_s3(place):
         return
     path = Path(place)
+    if path.suffix.lower() in _OF_FILES and not path.exists():
+        remedy = f"name the folder, as in {key}={path.stem}"
+        raise InputError("a folder is written there, not a file", key=key, value=place, remedy=remedy)
     existing = next(folder for folder in (path, *path.parents) if folder.exists())
     if not existing.is_dir():
         raise InputError(f"{existing} is a file, where a folder is needed; use another {key}=", key=key, value=place)

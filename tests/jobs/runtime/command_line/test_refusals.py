@@ -166,7 +166,7 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "a model of the hub": (
         ["judge", "input={f}/matches", "model=Qwen/Qwen2.5-VL-7B", "out={f}/out"],
-        "no such option (a model of the hub or a folder is model.checkpoint=Qwen/Qwen2.5-VL-7B); ",
+        "no such option (a model of the hub or a folder is model.checkpoint=Qwen/Qwen2.5-VL-7B, and in models= ",
     ),
     "a rubric without its ending": (
         ["judge", "input={f}/matches", "rubric={f}/mood", "out={f}/out"],
@@ -354,6 +354,84 @@ BAD: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         ["terms", "source=other", "out={f}/out"],
         ("source=other: no such option", "must be one of language_model, wikidata"),
     ),
+    "a rubric for a pipeline": (
+        ["run", "pipeline={f}/mood.yaml", "out={f}/out"],
+        ("pipeline={f}/mood.yaml: not a file of pipeline=", "did you mean pipeline=study rubric={f}/mood.yaml?"),
+    ),
+    "a rubric without its key": (["run", "{f}/mood.yaml"], "did you mean pipeline=study rubric={f}/mood.yaml?"),
+    "a rubric for a model": (
+        ["judge", "input={f}/pictures", "model={f}/mood.yaml", "out={f}/out"],
+        ("model={f}/mood.yaml: not a file of model=", "did you mean rubric={f}/mood.yaml?"),
+    ),
+    "a path of Windows": (
+        ["judge", "input=C:\\photos", "model=local-tiny", "out={f}/out"],
+        ("input={cwd}/C:\\photos: no table here", "C:\\photos is /mnt/c/photos"),
+    ),
+    "spaces around =": (["run", "pipeline=study", "by", "=", "region"], "use by=region or --by region"),
+    "two keys in quotes": (
+        [*JUDGE, "limit=2 seed=1"],
+        ("limit=2 seed=1: must be a whole number", "write each key as a word, without quotes around both"),
+    ),
+    "a text of two words": (["report", "title=My", "report"], "quote a value that has spaces, as in 'title=My report'"),
+    "a page for a table": (
+        ["report", "ratings={f}/page", "out={f}/out"],
+        ("ratings={f}/page: no table here", "open {f}/page/index.html in a browser"),
+    ),
+    "rows for a table": (
+        ["report", "ratings={f}/raters.csv", "out={f}/out"],
+        ("ratings={f}/raters.csv: is a file", "import_ratings people's answers"),
+    ),
+    "a run for its tables": (
+        ["report", "ratings=[{f}]", "out={f}/out"],
+        ("ratings={f}: a folder of several tables: ", "did you mean {f}/ratings?"),
+    ),
+    "a page for a folder": (
+        ["report", "ratings={f}/ratings", "out={f}/page.html"],
+        ("out={f}/page.html: a folder is written there, not a file", "as in out=page"),
+    ),
+    "the name of a file for a folder": (
+        [*JUDGE[:-1], "out={f}/answers.csv"],
+        ("out={f}/answers.csv: a folder is written there", "as in out=answers"),
+    ),
+    "a key of a pipeline's step": (
+        ["run", "pipeline=study", "temperature=0.5"],
+        ("temperature=0.5: no such key", "did you mean +profile.set.judge.temperature?"),
+    ),
+    "a key of another of a study's jobs": (
+        [*JUDGE, "per_item=2"],
+        ("per_item=2: no such key", "per_item is a key of annotate"),
+    ),
+    "a question as a key": ([*JUDGE, "prompt=Sad?"], ("prompt=Sad?: no such key (questions, their wording", "rubric=")),
+    "a device": ([*JUDGE, "device=cuda"], ("device=cuda: no such key (resources=gpu-node runs models on GPUs)",)),
+    "a host": (["view", "{f}", "--host", "0.0.0.0"], ("--host=0.0.0.0: no such key (only this machine",)),
+    "a model behind an API": (
+        [
+            "run",
+            "pipeline=study",
+            "set={f}/raters.csv",
+            "photos={f}",
+            "rubric={f}/mood.yaml",
+            "models=[gpt-4o]",
+            "out={f}/out",
+        ],
+        ("models=gpt-4o: no such option (models run on your machines",),
+    ),
+    "an option before a key": (["judge", "--dry-run", "out={f}/out"], ("--dry-run: no such key (did you mean plan?)",)),
+    "American spelling": (
+        ["release", "license=cc-by-4.0"],
+        ("license=cc-by-4.0: no such key (did you mean card.licence?)",),
+    ),
+    "a group of one key": (
+        ["items", "pictures={f}/bare"],
+        ("pictures={f}/bare: holds several keys; did you mean pictures.path={f}/bare?",),
+    ),
+    "a metric": (
+        ["report", "metrics=kappa"],
+        ("metrics=kappa: holds several keys (all metrics of the data are computed",),
+    ),
+    "an interval's method": (["report", "metrics.bootstrap=9"], "no such key (intervals have 95 %; "),
+    "a study's name of two words": (["init", "my study"], ("name=my study: must be", "did you mean my_study?")),
+    "a folder of nothing": (["ls", "{f}/gone"], ("inputs={f}/gone: no table here or below", "{f} has ")),
     "a model of the hub while offline": (
         ["judge", "input={f}/pictures", "model.checkpoint=org/nothing", "model.revision=null", "out={f}/out"],
         ("model.checkpoint=org/nothing: revision main is not in the cache", "HF_HUB_OFFLINE", "use local:NAME or a "),

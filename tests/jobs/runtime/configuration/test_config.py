@@ -124,7 +124,7 @@ def test_a_mistyped_value_is_refused_by_its_key() -> None:
         ),
         ("resources.mine.memory_gb=abc", "resources.mine.memory_gb=abc: must be a number"),
         ("resume=maybe", "resume=maybe: must be true or false"),
-        ("ray=1", "ray=1: holds several keys; set one of ray.address="),
+        ("ray=1", "ray=1: holds several keys (how ray is reached or started); set one of ray.address="),
         ("resources.mine=1", "resources.mine=1: holds several keys; set one of resources.mine.actors="),
         ("resources.node_types=[{cpus: 2}]", "cpus: no such key (did you mean num_cpus?); must be one of memory_gb"),
         ("retry=ok", "retry=ok: expected a list, as in retry=[a,b]"),
