@@ -11,7 +11,7 @@ from jobs import run
 from jobs.errors import InputError, NotAnsweredError
 from jobs.run import RunConfig
 from jobs.runtime.command_line import cli
-from jobs.runtime.configuration import config
+from jobs.runtime.configuration import config, config_files
 from jobs.runtime.configuration.resources import RayConfig
 from jobs.runtime.outcomes import show
 from jobs.runtime.pipeline import pipeline_plan
@@ -42,6 +42,13 @@ def test_resources_chosen_for_the_run_reach_every_step(monkeypatch: pytest.Monke
     assert seen["embed"].resources.embed.num_gpus == 1.0
     assert seen["judge"].resources.judge.batch_size == 3
     assert seen["mine"].resources.mine.actors == 6
+
+
+def test_all_resources_of_each_file_reach_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in config_files.options("resources", None):
+        chosen = config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, f"resources={name}"]).resources
+        for job, cfg in steps(monkeypatch, f"resources={name}").items():
+            assert getattr(cfg, "resources", chosen) == chosen, (name, job)
 
 
 def test_keys_of_a_step_come_before_those_of_the_run() -> None:

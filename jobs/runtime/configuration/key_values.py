@@ -154,7 +154,7 @@ def literal(value: Any) -> str:
     """Return a value of a configuration file as it is typed after `key=`.
 
     Raises:
-        InputError: a value that no key can have, such as a mapping.
+        InputError: a value that no key can have, such as a date, or a mapping with a name that cannot be typed.
     """
     if value is None:
         return "null"
@@ -162,11 +162,13 @@ def literal(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return f"[{','.join(literal(element) for element in value)}]"
+    if isinstance(value, Mapping) and all(_NAME.fullmatch(f"{name}:") for name in value):
+        return f"{{{', '.join(f'{name}: {literal(element)}' for name, element in value.items())}}}"
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, str):
         return quoted(value)
-    raise InputError(f"{value!r}: expected text, a number, true, false, null or a list")
+    raise InputError(f"{value!r}: expected text, a number, true, false, null, a list or a mapping")
 
 
 def convert(kind: Any, value: Any, key: str) -> Any:

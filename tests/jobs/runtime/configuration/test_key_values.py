@@ -194,8 +194,13 @@ def test_literals() -> None:
     assert [literal(one) for one in (None, True, 2, 0.5, "a'b", ["x", 1])] == [
         "null", "true", "2", "0.5", r"'a\'b'", "['x',1]"
     ]  # fmt: skip
-    with pytest.raises(InputError, match="expected text, a number"):
-        literal({"a": 1})
+    value = [{"num_cpus": 4.0, "name": "it's", "of": {"a": None, "b": [True, {}]}}]
+    assert literal(value) == r"[{num_cpus: 4.0, name: 'it\'s', of: {a: null, b: [true,{}]}}]"
+    for kind in (Any, list[dict[str, Any]]):
+        assert convert(kind, read(literal(value), kind), "key") == value
+    for unwritable in ({1.5, 2}, {"a: b": 1}, {"": 1}):
+        with pytest.raises(InputError, match="expected text, a number"):
+            literal(unwritable)
     assert quoted("a\\") == "'a\\\\'"
     for text in ("a", "it's", "a'b\\'c", "end\\", ""):
         assert read(quoted(text), str) == text
