@@ -88,6 +88,13 @@ def commit(repository: str, name: str, *, revision: str | None = None) -> str | 
     return Path(path).parent.name if path else None
 
 
+def has_token() -> bool:
+    """Return whether requests to the hub carry a token: HF_TOKEN, or that of a login on this machine."""
+    from huggingface_hub import get_token
+
+    return bool(get_token())
+
+
 def with_retries(load: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:
     """Return what `load` returns; if the hub is busy or the connection breaks, call it again after a pause.
 

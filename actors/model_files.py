@@ -181,9 +181,8 @@ def _check(folder: _ModelFolder) -> None:
         for name, expected in zip(names, pool.map(partial(_expected_size, folder), names), strict=True):
             if folder.sizes[name] != expected:
                 header = f"{expected:,} by its header" if expected else "no readable header"
-                raise ValueError(
-                    f"{folder.place}/{name}: damaged: {folder.sizes[name]:,} bytes, {header}; copy or download it again"
-                )
+                why = f"{name}: damaged: {folder.sizes[name]:,} bytes, {header}; copy or download it again"
+                raise ModelError(why, folder.place)
 
 
 def _expected_size(folder: _ModelFolder, name: str) -> int | None:
@@ -199,17 +198,18 @@ def _expected_size(folder: _ModelFolder, name: str) -> int | None:
 
 def _check_indexes(folder: _ModelFolder) -> None:
     for name in sorted(name for name in folder.sizes if name.endswith(".index.json")):
-        index = f"{folder.place}/{name}"
         try:
             with folder.open(name) as stream:
                 files = set(parse_json(stream.read())["weight_map"].values())
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{index}: not an index of weights ({type(error).__name__})") from error
+            raise ModelError(f"{name}: not an index of weights ({type(error).__name__})", folder.place) from error
         if outside := sorted(str(file) for file in files if not isinstance(file, str) or Path(file).name != file):
-            raise ValueError(f"{index}: names the file {outside[0]!r}; only files next to the index are allowed")
+            why = f"{name}: names the file {outside[0]!r}; only files next to the index are allowed"
+            raise ModelError(why, folder.place)
         missing = sorted(file for file in files if str(PurePosixPath(name).parent / file) not in folder.sizes)
         if missing and name.endswith(f"{WEIGHTS}.index.json"):  # pickled weights are not loaded
-            raise ValueError(f"{index}: {len(missing)} of {len(files)} files are missing, the first {missing[0]}")
+            why = f"{name}: {len(missing)} of {len(files)} files are missing, the first {missing[0]}"
+            raise ModelError(f"{why}; copy or download them", folder.place)
 
 
 def _copy(store: Any, model: str, names: Sequence[str], folder: Path) -> None:

@@ -74,9 +74,9 @@ def _judge(cfg: JudgeConfig, checked: "CheckedKeys") -> Plan | Manifest:
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model, fields=job.rubric.context_fields)
     stages = rubric_job.judge_stages(cfg, job.targets, job.ratings)
     prompts = prompt_trial.prompt_counts(plan.units, job.reader, stages[0])
-    if cfg.method == "closed":
-        lines += model_run.engine_lines(cfg, prompts)
-    texts = {"times": cfg.samples, "written": cfg.max_tokens} if cfg.method == "reasoned" else {}
+    is_reasoned = cfg.method == "reasoned"
+    texts = {"times": cfg.samples, "written": cfg.max_tokens} if is_reasoned else {}
+    lines += model_run.engine_lines(cfg, prompts, job="generate" if is_reasoned else "judge", **texts)
     passes = partial(model_run.expected_passes, cfg, prompts, **texts)
     run = lifecycle.begin("judge", cfg, plan, excluded, pools=pools, note=note, lines=lines, passes=passes)
     if isinstance(run, Plan):

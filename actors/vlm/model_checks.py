@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from actors import hub, model_files
-from actors.errors import ModelError
+from actors.errors import ModelError, first_line
 from actors.local_models import is_local, is_ready
 from actors.untrusted import parse_json
 from actors.vlm import quantised
 
 CONFIG = "config.json"
+ADAPTER, PIPELINE = "adapter_config.json", "model_index.json"  # of PEFT and of diffusers, which are no models
 GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endings of classes with an output layer
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
 PATHS = ("/", ".", "~")  # with which a path begins, and no name of the hub
@@ -41,9 +42,12 @@ def check_vlm(model: str, *, revision: str | None = None) -> bool:
 
     Raises:
         ValueError: the model does not exist or cannot be reached, is of another kind, or lacks undamaged safetensors
-            weights, a chat template, a tokenizer or a processor.
+            weights, a chat template that can be parsed, a tokenizer or a processor.
     """
-    return _check_files(model, _files(model, revision))
+    try:
+        return _check_files(model, _files(model, revision))
+    except UnicodeDecodeError as error:
+        raise ModelError(f"one of its text files is not UTF-8 ({error}); {quantised.PUBLISHED}", model) from error
 
 
 def model_type(model: str, *, revision: str | None = None, local_only: bool = False) -> str | None:
@@ -343,22 +347,48 @@ def _files(model: str, revision: str | None, *, local_only: bool = False) -> _Mo
     if model_files.is_s3(model):
         return _S3Folder(model)
     if model.startswith(PATHS):
-        raise ModelError("no such folder", model)
+        reason = (
+            "no such folder" if not Path(model).is_file() else "a file; use the folder of a model with .safetensors"
+        )
+        raise ModelError(reason, model)
     return _HubRepository(model, revision, local_only=local_only)
 
 
 def _config(model: str, files: _ModelFiles) -> dict[str, Any]:
     """Return the content of the model's config, which must have a `model_type`."""
-    text = files.read(CONFIG) or ""
     try:
-        config: dict[str, Any] = parse_json(text)
-        is_typed = isinstance(config["model_type"], str)
-    except (ValueError, LookupError, TypeError):
-        is_typed = False
+        text = files.read(CONFIG)
+        config: dict[str, Any] = parse_json(text or "null")
+        is_typed = isinstance(config, dict) and isinstance(config.get("model_type"), str)
+    except ModelError:  # the hub's answer
+        raise
+    except ValueError as error:
+        raise ModelError(f"{CONFIG} is damaged ({first_line(error)}); {quantised.PUBLISHED}", model) from error
     if not is_typed:
-        raise ModelError(f"no model {files.place} (no {CONFIG} with a model_type)", model)
+        raise ModelError(_no_model(model, files, has_config=text is not None), model)
     _check_sizes(model, config)
     return config
+
+
+def _no_model(model: str, files: _ModelFiles, *, has_config: bool) -> str:
+    """Return what is in the place of a model whose config has no `model_type`, and what to do."""
+    try:
+        adapter = parse_json(files.read(ADAPTER) or "null")
+    except ValueError:
+        adapter = {}
+    if adapter is not None:
+        base = adapter.get("base_model_name_or_path") if isinstance(adapter, dict) else None
+        return (
+            f"an adapter ({ADAPTER}) of {base or 'a model'}, not a model; merge them (PEFT: merge_and_unload, then "
+            "save_pretrained with the processor) and use that folder"
+        )
+    if files.read(PIPELINE):
+        return f"a pipeline of diffusers ({PIPELINE}), which draws pictures; use a vision-language or text model"
+    if "gguf" in Path(model).name.lower() or any(Path(model).glob("*.gguf")):
+        return "GGUF files, which are not read; use the .safetensors files of the model that they were made from"
+    if has_config:
+        return f"{CONFIG} has no model_type; {quantised.PUBLISHED}"
+    return f"no model {files.place} (no {CONFIG}); use a name of the hub, or what save_pretrained writes"
 
 
 def _check_sizes(model: str, config: Mapping[str, Any]) -> None:
@@ -377,7 +407,7 @@ def _check_sizes(model: str, config: Mapping[str, Any]) -> None:
             if not all(type(number) is int and 0 < number <= LARGEST_SIZE for number in sizes):
                 raise ModelError(
                     f"{CONFIG} has {part + '.' if part else ''}{name}={size!r:.60}; must be a whole number "
-                    f"from 1 to {LARGEST_SIZE:,}; use the model's published files",
+                    f"from 1 to {LARGEST_SIZE:,}; {quantised.PUBLISHED}",
                     model,
                 )
 
@@ -394,16 +424,36 @@ def _check_files(model: str, files: _ModelFiles) -> bool:
     if architectures and not any(name.endswith(GENERATIVE) for name in architectures):
         # It would load nevertheless, with random weights in the output layer.
         raise ModelError(f"{architectures[0]} does not generate text; use a model that does", model)
-    if not files.has_weights():
+    try:
+        has_weights = files.has_weights()
+    except ModelError as error:  # it names the folder of `local:NAME`
+        raise ModelError(error.why, model) from error
+    if not has_weights:
         raise ModelError(f"no weights {files.place}; .safetensors files are required", model)
     contains_template = any('"chat_template"' in (files.read(name) or "") for name in TEMPLATE_KEYS_IN)
     if not contains_template and not any(files.read(name) for name in TEMPLATES):
         raise ModelError(f"no chat template {files.place}; use an instruction-tuned model", model)
     if files.lacks(TOKENIZERS):
-        raise ModelError(f"no tokenizer {files.place} (none of {', '.join(TOKENIZERS)})", model)
+        raise ModelError(f"no tokenizer {files.place} (none of {', '.join(TOKENIZERS)}); {quantised.PUBLISHED}", model)
     if sees_pictures and files.lacks(PROCESSORS):
-        raise ModelError(f"no processor of pictures {files.place} (none of {', '.join(PROCESSORS)})", model)
+        raise ModelError(
+            f"no processor of pictures {files.place} (none of {', '.join(PROCESSORS)}); {quantised.PUBLISHED}", model
+        )
+    _check_parses(model, _template(files))
     return sees_pictures
+
+
+def _check_parses(model: str, template: str) -> None:
+    """Check the syntax of a model's chat template. Raises ModelError."""
+    import jinja2
+
+    from actors.vlm.model_turn import variables_of
+
+    try:
+        variables_of(template)
+    except jinja2.TemplateSyntaxError as error:
+        why = f"its chat template cannot be parsed (line {error.lineno}: {first_line(error)}); {quantised.PUBLISHED}"
+        raise ModelError(why, model) from error
 
 
 def _no_answers(kind: str, config: Mapping[str, Any]) -> str:

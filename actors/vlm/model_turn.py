@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jinja2
+import jinja2.ext
 import jinja2.meta
+import jinja2.parser
 from jinja2 import nodes
 
+from actors.rubrics.templates import BoundedSandbox
 from actors.rubrics.thoughts import ANY, ThoughtMarks, closing
 
 QUESTION = "Is it?"
@@ -30,6 +33,7 @@ _CUT_TAG = re.compile(r"[<\[◁][^<>\[\]◁▷]*\Z")
 GIVEN = frozenset(
     {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "chat_template", "tokenize"}
 )
+FUNCTIONS = frozenset({"raise_exception", "strftime_now"})  # that transformers adds
 Variables = Mapping[str, Any]
 Render = Callable[..., str]  # (messages, open_turn=…, variables=…) -> text; raises what a template may raise
 
@@ -93,20 +97,34 @@ class _Finished(NamedTuple):
     thought: tuple[str, str] | None
 
 
+class _GenerationTag(jinja2.ext.Extension):
+    """The tag around what a model wrote, which only transformers knows; an import of transformers takes a second."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: jinja2.parser.Parser) -> list[nodes.Node]:
+        """Return the content of the tag."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def environment_of_templates() -> jinja2.Environment:
+    """Return an environment that parses chat templates, whose constants jinja2 may compute, and renders none."""
+    return BoundedSandbox(extensions=[_GenerationTag, jinja2.ext.loopcontrols])
+
+
 def variables_of(source: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the variables that a template may read, and those of them that it does not only set itself.
 
     Raises:
         jinja2.TemplateSyntaxError: the template cannot be parsed.
     """
-    from transformers.utils.chat_template_utils import _compile_jinja_template
-
-    environment = _compile_jinja_template("").environment  # parses the tags that only transformers knows
+    environment = environment_of_templates()
     try:
         tree = environment.parse(source)
     except RecursionError:
         raise jinja2.TemplateSyntaxError("nested too deeply", 1) from None
-    read = jinja2.meta.find_undeclared_variables(tree) - GIVEN - environment.globals.keys()
+    read = jinja2.meta.find_undeclared_variables(tree) - GIVEN - FUNCTIONS - environment.globals.keys()
     read = {name for name in read if not name.endswith("_token")}
     names = list(tree.find_all(nodes.Name))
     stored = {name.name for name in names if name.ctx == "store"}

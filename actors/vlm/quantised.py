@@ -28,7 +28,7 @@ KEPT_LAYERS = ("modules_to_not_convert", "ignored_layers", "ignore", "llm_int8_s
 LARGEST_BITS = 32
 _FLOATS = ("BF16", "F16", "F32", "F64")  # dtypes of tensors that are not quantised
 _OF_GROUPS = re.compile(r"_(scales?|scale_inv|zero_point|shape|g_idx|global_scale)$")
-_PUBLISHED = "use the model's published files"
+PUBLISHED = "use the model's published files"
 
 
 @dataclass(frozen=True)
@@ -109,20 +109,18 @@ def quantisation(model: str, config: Mapping[str, Any]) -> dict[str, Any] | None
     if isinstance(stored, Mapping) and (stored.get("load_in_4bit") or stored.get("load_in_8bit")):
         method = "bitsandbytes"  # early checkpoints have no method
     if not isinstance(method, str):
-        raise ModelError(
-            f"config.json has {KEY}={stored!r:.60}; must be an object with a {METHOD}; {_PUBLISHED}", model
-        )
+        raise ModelError(f"config.json has {KEY}={stored!r:.60}; must be an object with a {METHOD}; {PUBLISHED}", model)
     if method not in METHODS:
         raise ModelError(
             f"config.json has {KEY}.{METHOD}={method!r:.60}, which transformers does not know; must be one of "
-            f"{', '.join(METHODS)}",
+            f"{', '.join(METHODS)}; use another form of the model",
             model,
         )
     for name in KEPT_LAYERS:
         layers = stored.get(name) or []
         if not isinstance(layers, list) or not all(isinstance(layer, str) for layer in layers):
             raise ModelError(
-                f"config.json has {KEY}.{name}={layers!r:.60}; must be a list of names of layers; {_PUBLISHED}", model
+                f"config.json has {KEY}.{name}={layers!r:.60}; must be a list of names of layers; {PUBLISHED}", model
             )
     return {**stored, METHOD: method}
 

@@ -156,7 +156,10 @@ def plan_lines(cfg: Common, model: Any, *, fields: Sequence[str] | None = None) 
 
 def model_line(model: ModelCard, rater: str) -> str:
     """Return the plan's line about what is stated of a model, `rater` in the tables."""
+    from actors.hub import has_token
+
     gate = ", gated: HF_TOKEN of an account that accepted it" if model.gated else ""
+    gate += "; there is none here" if gate and not has_token() else ""
     return f"model  {model.name} ({rater}), licence {model.licence or 'not stated'}{gate}"
 
 

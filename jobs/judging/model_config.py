@@ -126,22 +126,20 @@ def check_model(cfg: AsksModelConfig, *, shown_by: str = "") -> bool | None:
     check_dtype(cfg.model.dtype, prefix="model.")
     check_bounds(cfg.model)
     name, revision = cfg.model.checkpoint, cfg.model.revision
-    if cfg.only_plans:
-        if not needs_hub(name, revision):
-            check_vlm(name, revision=revision)
-        _check_form(cfg, local_only=True)
-        check_template(name, cfg.model.template, revision=revision, local_only=True)
-        check_fits(cfg, cfg.model, weights=_known_bytes(cfg))
-        return None
-    refuse_early(getattr(cfg, "input", None), "images", "items", key="input")
-    sees_pictures = check_vlm(name, revision=revision)
-    _check_form(cfg, local_only=False)
-    check_template(name, cfg.model.template, revision=revision)
-    if shown_by and not sees_pictures:
+    only_plans = cfg.only_plans
+    if not only_plans:
+        refuse_early(getattr(cfg, "input", None), "images", "items", key="input")
+    sees_pictures = None if only_plans and needs_hub(name, revision) else check_vlm(name, revision=revision)
+    _check_form(cfg, local_only=only_plans)
+    check_template(name, cfg.model.template, revision=revision, local_only=only_plans)
+    if shown_by and sees_pictures is False:
         why = f"does not accept pictures, and {shown_by} shows one"
         raise InputError(
             why, key="model.checkpoint", remedy="use a vision-language model, or a prompt whose order has no `picture`"
         )
+    if only_plans:
+        check_fits(cfg, cfg.model, weights=_known_bytes(cfg))
+        return None
     dtype = dtype_of(cfg.model, cfg.resources.judge)
     is_vllm = getattr(cfg, "engine", None) == "vllm"
     weights = weight_bytes(name, dtype=dtype, revision=revision, as_stored=is_vllm)

@@ -74,7 +74,7 @@ def test_damaged_weights_on_s3_are_named_before_they_are_copied(s3: str) -> None
     def check(name: str, content: bytes, message: str) -> None:
         before = locations.read_bytes(f"{uri}/{name}") if locations.exists(f"{uri}/{name}") else None
         locations.replace(f"{uri}/{name}", content)
-        with pytest.raises(ValueError, match=f"{uri}/{name}: .*{message}"):
+        with pytest.raises(ValueError, match=f"^{uri}: {name}: .*{message}"):
             check_vlm(uri)
         locations.remove([f"{uri}/{name}"])
         if before is not None:

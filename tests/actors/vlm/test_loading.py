@@ -146,9 +146,9 @@ WHOLE = "\x02" + 7 * "\0" + "{}"  # a file of safetensors without tensors
 def test_a_folder_without_a_judge_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
     cases = [
         ({}, "no model in the folder"),
-        ({"config.json": "not JSON"}, "no model in the folder"),
+        ({"config.json": "not JSON"}, "config.json is damaged"),
         ({"config.json": '{"model_type": "clip"}'}, "'clip'"),
-        ({"model_index.json": '{"_class_name": "DiffusionPipeline"}'}, "no model in the folder"),
+        ({"model_index.json": '{"_class_name": "DiffusionPipeline"}'}, "a pipeline of diffusers"),
         (LLAMA, "no weights in the folder"),
         (
             {"config.json": '{"model_type": "bert", "architectures": ["BertModel"]}'},
@@ -341,7 +341,7 @@ def test_a_hub_model_that_cannot_judge_is_refused_before_anything_is_loaded(hub:
     cases = [
         ("me/clip", "'clip'"),
         ("me/encoder", "BertModel"),
-        ("me/diffusion", "no model on the hub or in its cache"),
+        ("me/diffusion", "a pipeline of diffusers"),
         ("me/pickled", "no weights on the hub or in its cache"),
         ("me/base", "no chat template on the hub or in its cache"),
         ("me/gated", "revision main is not in the cache, and it is gated: accept its licence"),

@@ -20,14 +20,14 @@ def folder(place: Path, config: Any, **files: str) -> str:
 
 
 def test_a_config_without_a_model_type_is_refused(tmp_path: Path) -> None:
-    cases = ["", "{", "[]", "null", '"qwen2"', "3", "{}", '{"model": "qwen2"}']
+    untyped = ["", "[]", "null", '"qwen2"', "3", "{}", '{"model": "qwen2"}', '{"model_type": 3}']
 
-    def check(config: str) -> None:
-        name = folder(tmp_path / f"m{cases.index(config)}", config)
-        with pytest.raises(ValueError, match=r"no model in the folder \(no config.json with a model_type\)"):
+    def check(config: str, message: str) -> None:
+        name = folder(tmp_path / f"m{[*untyped, '{'].index(config)}", config)
+        with pytest.raises(ValueError, match=message):
             model_type(name)
 
-    check_cases(check, [(case,) for case in cases])
+    check_cases(check, [*((config, "config.json has no model_type; use the") for config in untyped), ("{", "damaged")])
     assert model_type(folder(tmp_path / "whole", {"model_type": "qwen2"})) == "qwen2"
     for missing in (tmp_path / "nowhere", "./nowhere", "~/nowhere"):
         with pytest.raises(ValueError, match="no such folder"):

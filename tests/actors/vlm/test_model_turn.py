@@ -5,13 +5,16 @@ from typing import Any
 
 import jinja2
 import pytest
+from transformers.utils import chat_template_utils
 
 from actors.vlm.chat import Chat, ChatEncoder
 from actors.vlm.chat_format import bound_templates
 from actors.vlm.loading import load_processor, with_variables
 from actors.vlm.model_turn import (
+    FUNCTIONS,
     ModelTurn,
     declared_marks,
+    environment_of_templates,
     read_turn,
     turn_of_template,
     unknown_variables,
@@ -149,6 +152,17 @@ def test_the_variables_of_a_template() -> None:
     )
     assert unknown_variables("{{ messages }}", {"x": 1}).endswith("it reads none; remove model.template")
     assert "remine sets it" in unknown_variables(source, {"messages": []})
+
+
+def test_tags_and_functions_are_those_of_transformers() -> None:
+    """Templates are parsed without transformers, whose import takes a second, and rendered by it."""
+    theirs = chat_template_utils._compile_jinja_template("").environment
+    ours = environment_of_templates()
+    tags = [{tag for extension in e.extensions.values() for tag in extension.tags} for e in (ours, theirs)]
+    assert tags[0] == tags[1]
+    assert ours.globals.keys() | FUNCTIONS == theirs.globals.keys()
+    marked = "{% for m in messages %}{% break %}{% generation %}{{ name }}{% endgeneration %}{% endfor %}"
+    assert variables_of(marked)[1] == ("name",)
 
 
 def with_template(source: str, **variables: Any) -> ChatEncoder:

@@ -118,13 +118,17 @@ def test_vectors_are_those_of_pictures(tmp_path: Path) -> None:
 TINY = EmbedderConfig(name="tiny", checkpoint="local:siglip-tiny")
 
 
-def test_a_plan_has_the_licence_and_the_memory_of_the_encoder() -> None:
+def test_a_plan_has_the_licence_and_the_memory_of_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     cfg: Any = SimpleNamespace(plan=True)
     stated = replace(TINY, licence="MIT", gated=True, memory_gb=0.75)
+    monkeypatch.setenv("HF_TOKEN", "hf_of_this_test")
+    gate = "gated: HF_TOKEN of an account that accepted it"
     assert encoder_lines(cfg, stated, "e@1") == [
-        "model  tiny (e@1), licence MIT, gated: HF_TOKEN of an account that accepted it",
+        f"model  tiny (e@1), licence MIT, {gate}",
         "memory 0.75 GB for the weights in 16-bit numbers (float32: twice)",
     ]
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    assert encoder_lines(cfg, stated, "e@1")[0].endswith(f"{gate}; there is none here")
     assert "not stated" in encoder_lines(cfg, TINY, "e@1")[0]
     cfg.plan = False
     assert encoder_lines(cfg, stated, "e@1") == []

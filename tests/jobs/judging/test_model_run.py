@@ -165,6 +165,8 @@ def test_passes_are_counted_from_the_prompts_of_the_first_items(
     printed = capsys.readouterr().out
     assert ("whole prompts would be" in printed, "upper estimate, not measured" in printed) == (True, True)
     assert counts.call_count == 1
+    assert cli.main("judge", [*keys, "model=local-tiny", "method=reasoned", "samples=2"]) == 0
+    assert "engine texts about an item follow one pass of their prompt; whole" in capsys.readouterr().out
 
 
 def test_a_plan_says_what_labels_and_texts_cost_without_a_shared_pass(monkeypatch: pytest.MonkeyPatch) -> None:
