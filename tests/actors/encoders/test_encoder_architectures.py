@@ -189,6 +189,18 @@ def test_texts_have_the_vectors_of_the_library(checkpoint: tuple[Kind, Path], mo
     assert (scalars is not None) == is_siglip
 
 
+def test_texts_without_a_pooled_vector_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = next(kind for kind in KINDS.values() if kind.texts)
+    text = TOWER | write_tokenizer(tmp_path) | {"vocab_size": WORDS, "max_position_embeddings": LENGTH}
+    save(kind.model(kind.config(text | {"projection_size": 32})), kind.processor, tmp_path)
+    tower = load_tower(f"transformers:{tmp_path}", None, device=CPU, dtype="float32")
+    monkeypatch.setattr(
+        kind.model, "get_text_features", lambda *_, **__: hf.modeling_outputs.BaseModelOutputWithPooling()
+    )
+    with pytest.raises(ModelError, match="has no vector for a whole text; use an encoder with a pooled output"):
+        tower.texts(TEXTS)
+
+
 def table(*data: bytes | None) -> pa.Table:
     columns = {"image_id": [f"id{n}" for n in range(len(data))], "bytes": pa.array(data, pa.large_binary())}
     end = {"status": ["missing" if d is None else "ok" for d in data]}
