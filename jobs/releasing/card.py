@@ -61,6 +61,7 @@ class CardFacts:
     Attributes:
         pictures: number of pictures; linked: of these with a link.
         licences: licence -> number of pictures, empty if unknown.
+        is_sensitive: a rubric of the ratings says so, or there is none.
         people, models: numbers of people and models that annotated.
         left_out: sentences about what is not included.
         sources: (name, identity) of the tables that the files come from.
@@ -69,6 +70,7 @@ class CardFacts:
     pictures: int
     linked: int
     licences: Mapping[str, int]
+    is_sensitive: bool
     people: int
     models: Sequence[str]
     left_out: Sequence[str]
@@ -128,12 +130,15 @@ def _pictures(settings: CardSettings, facts: CardFacts) -> str:
     where = (
         f"The {facts.pictures:,} pictures are links to their sources, with the pages that show them."
         if facts.linked == facts.pictures
-        else f"The {facts.pictures:,} pictures are not included: {facts.linked:,} are links to their sources, the "
-        "others names of files."
+        else f"The {facts.pictures:,} pictures are not included: "
+        + (f"{facts.linked:,} are links to their sources, the others names of files." * bool(facts.linked))
+        + ("the column `file` has the names of their files." * (not facts.linked))
     )
+    disturbing = " Pictures and annotations may be disturbing." * facts.is_sensitive
     return (
         f"{where} Each picture has its own author and licence, which the data set's licence ({settings.licence}) does "
-        "not change; check them at the source before you use a picture. Pictures and annotations may be disturbing.\n\n"
+        "not change; check them at the source before you use a picture."
+        f"{disturbing}\n\n"
         "| licence according to the source | pictures |\n|---|---|\n" + "\n".join(lines)
     )
 

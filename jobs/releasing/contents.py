@@ -68,6 +68,7 @@ class Contents:
             pictures=len(self.pictures.rows),
             linked=sum(row["image_url"] is not None for row in self.pictures.rows.values()),
             licences=self.pictures.licences,
+            is_sensitive=read_rubrics(tables.ratings).blur,
             people=len(self.annotations.people),
             models=sorted(self.annotations.models),
             left_out=_left_out(self.pictures, include),

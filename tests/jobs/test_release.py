@@ -332,7 +332,14 @@ def test_own_pictures_without_links_and_without_the_researchers_disk(tables, tmp
         word for word in ("/home", "ada/photos", "private", "Ann Smith", "Signature", str(tmp_path)) if word in whole
     ] == []
     assert "The 3 pictures are not included: 1 are links" in whole
-    assert "1 not about a released item" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "1 not about a released item" in printed
+    assert "unknown" not in printed  # every picture has an author and a licence
+
+
+def test_unknown_authors_are_counted(tables, tmp_path, capsys):
+    release(own_pictures(tables, tmp_path) | {"images": "null"})
+    assert "unknown: author of 3 pictures; columns author and licence of the table" in capsys.readouterr().out
 
 
 def test_what_a_release_of_own_pictures_refuses(tables, tmp_path):

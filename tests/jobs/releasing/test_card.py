@@ -23,7 +23,8 @@ FILES = [
 
 
 def facts(pictures: int = 3, **more: Any) -> CardFacts:
-    defaults: dict[str, Any] = {"licences": {}, "people": 0, "models": [], "left_out": ["Bytes."], "sources": []}
+    defaults: dict[str, Any] = {"licences": {}, "people": 0, "models": [], "left_out": ["Bytes."], "sources": [],
+                                "is_sensitive": False}  # fmt: skip
     return CardFacts(pictures, **{"linked": pictures, **defaults, **more})
 
 
@@ -43,6 +44,17 @@ def test_sizes_of_the_hub() -> None:
         (9_999_999, "1M<n<10M"), (10_000_000, "10M<n<100M"),
     ]  # fmt: skip
     check_cases(check_size, cases)
+
+
+def test_the_card_warns_of_pictures_that_a_rubric_calls_sensitive() -> None:
+    assert "may be disturbing" in card({}, facts(is_sensitive=True))[1]
+    assert "disturbing" not in card({}, facts())[1]
+
+
+def test_pictures_without_links_are_names_of_files() -> None:
+    assert "The 3 pictures are links to their sources" in card({}, facts())[1]
+    assert "The 3 pictures are not included: 1 are links to their sources, the others" in card({}, facts(linked=1))[1]
+    assert "not included: the column `file` has the names of their files. Each" in card({}, facts(linked=0))[1]
 
 
 def test_the_metadata_has_one_default_configuration() -> None:
