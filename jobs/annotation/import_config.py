@@ -174,8 +174,8 @@ def format_of(files: Sequence[Object]) -> str:
         file.uri: next((name for name in IMPLIED if file.uri.lower().endswith(FORMATS[name])), None) for file in files
     }
     if unknown := next((uri for uri, format_ in formats.items() if format_ is None), None):
-        advice = delimited.workbook_advice(unknown) or f"set format={'|'.join(FORMATS)}"
-        raise InputError(f"the name does not imply a format; {advice}{path_hint(unknown)}", place=unknown)
+        advice = delimited.workbook_advice(unknown) or f"set format={'|'.join(FORMATS)}{path_hint(unknown)}"
+        raise InputError(f"the name does not imply a format; {advice}", place=unknown)
     distinct = sorted({format_ for format_ in formats.values() if format_})
     if len(distinct) > 1:
         raise InputError(f"files of several formats ({', '.join(distinct)}); choose one with format=", key="input")
