@@ -146,13 +146,11 @@ def _show(cfg: ReleaseConfig, contents: Contents) -> None:
     ):
         if counts := [f"{n:,} {reason}" for reason, n in left_out.items() if n]:
             say(f"  {label} left out: {', '.join(counts)}")
-    unknown = [
-        f"{name} of {quantity(n, 'picture')}"
-        for name in ("author", "licence")
-        if (n := sum(not row[name] for row in contents.pictures.rows.values()))
-    ]
-    if cfg.items and unknown and not cfg.records:
-        say(f"  unknown: {', '.join(unknown)}; columns author and licence of the table of pictures are released")
+    if not cfg.records and cfg.items:
+        pictures = contents.pictures.rows.values()
+        missing = {name: sum(not row[name] for row in pictures) for name in ("author", "licence")}
+        if unknown := [f"{name} of {quantity(n, 'picture')}" for name, n in missing.items() if n]:
+            say(f"  unknown: {', '.join(unknown)}; columns author and licence of the table of pictures are released")
     if not cfg.images and cfg.records:
         say("  authors and licences are unknown; set images= to release them")
 
