@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_origin
 
+import numpy as np
 import pyarrow as pa
 
 from jobs.analysis.metrics_output import read_metrics, wide
@@ -72,9 +73,12 @@ def _overrides(schema: type, keys: Mapping[str, Any], prefix: str = "") -> list[
 
 
 def _plain(value: Any, *, is_list: bool) -> Any:
-    """Return a value with paths as texts and tuples as lists; a single text of a list as a list of it."""
+    """Return a value with paths as texts, tuples as lists and NumPy's numbers as Python's; a single text of a list as a
+    list of it."""
     if isinstance(value, list | tuple):
         return [_plain(part, is_list=False) for part in value]
+    if isinstance(value, np.generic):
+        return value.item()
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     return [text] if is_list and isinstance(text, str) else text
 

@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -72,8 +73,9 @@ def test_a_job_runs_with_keyword_arguments_and_its_metrics_have_dims_as_columns(
         rows = [[item, rater, 1 + (item + len(rater)) % 5, "ab"[item % 2]] for item, rater in pairs]
         csv.writer(output).writerows([["image", "who", "score", "scene"], *rows])
     columns = {"item": "image", "rater": "who", "value": "score"}
+    scale = (np.int64(1), 5)
     manifest = api.run(
-        "report", input=file, columns=columns, scale=(1, 5), metrics={"disaggregate": "scene"}, out=tmp_path / "F"
+        "report", input=file, columns=columns, scale=scale, metrics={"disaggregate": "scene"}, out=tmp_path / "F"
     )
     assert isinstance(manifest, api.Manifest)
     assert manifest["out"] == f"{tmp_path}/F/metrics"
