@@ -1,9 +1,10 @@
 """The columns that curation decides on, as compact arrays over all rows of a table in its order.
 
 Memory per row: 4 B each for its page, its image URL and its picture's id (numbers that are equal for equal strings),
-1 B for its split, 4 B of flags, and 1 B per method; per distinct picture, 16 B for its hash. Strings are hashed to 128
-bits and not kept; equal hashes count as equal strings. If strings must be ordered (`ranks`), the few rows concerned are
-read again.
+1 B for its split, 4 B of flags, and 1 B per method; per distinct picture, 16 B for its hash. Hashes and their order
+take more while the table is read: 155 B per row at the peak, if all rows have different pictures. Strings are hashed to
+128 bits and not kept; equal hashes count as equal strings. If strings must be ordered (`ranks`), the few rows concerned
+are read again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

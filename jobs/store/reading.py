@@ -72,25 +72,31 @@ class TableSource:
     def parts(self, rows: int) -> "Iterator[TableSource]":
         """Yield the table in parts of about `rows` rows for `batches`, in order: whole objects, or row groups of one.
 
-        A table with a limit is one part.
+        The part with the last row of a limit is that object alone, up to the limit.
         """
-        if self.limit is not None:
-            yield self
-            return
         part: list[Footer] = []
-        n = 0
+        n, left = 0, self.rows
         for footer in self.footers:
-            if part and n + footer.rows > rows:
-                yield replace(self, footers=Footers(part))
+            is_cut = footer.rows > left
+            if part and (is_cut or n + footer.rows > rows):
+                yield self._part(part)
                 part, n = [], 0
+            if is_cut:
+                if left:
+                    yield replace(self._part([footer]), limit=left)
+                return
+            left -= footer.rows
             if footer.rows > rows:
                 for first in range(0, footer.rows, rows):
-                    yield replace(self, footers=Footers([footer]), span=(first, first + rows))
+                    yield replace(self._part([footer]), span=(first, first + rows))
             else:
                 part.append(footer)
                 n += footer.rows
         if part:
-            yield replace(self, footers=Footers(part))
+            yield self._part(part)
+
+    def _part(self, footers: list[Footer]) -> "TableSource":
+        return replace(self, footers=Footers(footers), limit=None)
 
     def by_unit(self) -> dict[str, Object]:
         """Return the object of each unit, by the name of the unit."""

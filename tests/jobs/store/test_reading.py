@@ -13,9 +13,10 @@ from jobs.store.files import locations
 from jobs.store.files.objects import Object
 from jobs.store.footers import Footer, data_objects
 from jobs.store.object_rows import NARROW_BYTES, weight_of
-from jobs.store.reading import open_table, open_tables, tables_in
+from jobs.store.reading import TableSource, open_table, open_tables, tables_in
 from jobs.tables import table
 from tests.cases import check_cases
+from tests.factories import record, write_records
 from tests.jobs.store.small_runs import ALL_ROWS, FILES, begin, complete, plan, unit, write
 
 
@@ -130,6 +131,22 @@ def test_units_are_in_order_of_their_names_although_their_files_are_not(out: str
     units = [replace(unit(file), name=name) for file, name in zip(FILES, ("a.b", "a", "c"), strict=True)]
     complete(plan(out, units=units))
     assert [footer.unit.name for footer in open_table(out).footers] == ["a", "a.b", "c"]
+
+
+def test_parts_have_the_rows_of_the_table_and_of_its_first_rows(tmp_path: Path) -> None:
+    out = str(tmp_path / "r")
+    write_records(out, [[record(f"{unit}-{n}") for n in range(size)] for unit, size in enumerate((5, 0, 7, 1))])
+
+    def ids(source: TableSource) -> list[str]:
+        return [one for batch in source.batches(["record_id"]) for one in batch["record_id"].to_pylist()]
+
+    whole = open_table(out)
+    for limit in (None, 1, 4, 5, 6, 11, 12, 13, 99):
+        source = whole.first(limit)
+        assert ids(source) == ids(whole)[:limit]
+        for rows in (1, 3, 6, 100):
+            assert [one for part in source.parts(rows) for one in ids(part)] == ids(source), (limit, rows)
+    assert len(list(whole.first(12).parts(6))) > 1
 
 
 @pytest.mark.parametrize("ahead_bytes", [reading.AHEAD_BYTES, 1])
